@@ -1,8 +1,8 @@
-//! Bulk builds: where the nodes of copies and of trees made at once come from. Knows the kinds of
-//! node and nothing of trees.
+//! Bulk builds: make the nodes of copied trees and of trees built at once. Knows the kinds of node
+//! and nothing of trees.
 //!
-//! The first nodes have memory of their own, the others are places of slabs. Each slab is an eighth
-//! of what has been made so far, up to [`MAX_SLAB_BYTES`] bytes.
+//! The first nodes have memory of their own, the others are places of slabs. Each slab has an
+//! eighth as many nodes as were made before it, up to [`MAX_SLAB_BYTES`] bytes.
 //!
 //! - **BULK-1** The last `left` places of `slab` have not been handed out.
 

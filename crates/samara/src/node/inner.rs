@@ -95,7 +95,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
         // SAFETY: INNER-1: the header lies within the node's memory and is initialised from `init`
         // on.
         let len = unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len };
-        // More than any node has: this one has been freed, and overwritten (`spoil`).
+        // More children than any node has: this node was freed and overwritten (`spoil`).
         debug_assert!(len as usize <= Self::SLOTS);
         len as usize
     }
@@ -395,8 +395,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Replaces child `i` by `child` while readers may be looking. A reader comes to the old or to
-    /// the new child, and sees all of it.
+    /// Replaces child `i` by `child` while readers may be reading. A reader gets the old or the new
+    /// child, and sees all of it.
     ///
     /// # Safety
     /// The node is live, `i < len`, what is below `child` no longer changes, and no other thread
@@ -408,7 +408,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { (*self.items().add(i).cast::<AtomicPtr<u8>>()).store(child.as_ptr(), Ordering::Release) }
     }
 
-    /// [`Inner::set_gap`] while readers may be looking.
+    /// [`Inner::set_gap`] while readers may be reading.
     ///
     /// # Safety
     /// As for [`Inner::publish`]. Either the key type is stored atomically, or no thread reads gap

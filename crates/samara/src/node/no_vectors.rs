@@ -1,4 +1,4 @@
-//! [`vectors`](super::vectors) for processors without vector searches: there is the portable one.
+//! [`vectors`](super::vectors) for processors without vector searches: uses the portable search.
 
 use crate::node::Raw;
 use crate::node::search::{Job, Level, Portable};
@@ -16,10 +16,10 @@ pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
     unsafe { job.run::<Portable>() }
 }
 
-/// Nothing: this processor has no hint that is worth it.
+/// Does nothing: this processor has no worthwhile hint.
 #[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn prefetch_write(_word: *const u8) {}
 
-/// Nothing, as above.
+/// Does nothing, as above.
 #[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn prefetch(_node: Raw, _bytes: usize) {}

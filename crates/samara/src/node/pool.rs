@@ -2,11 +2,11 @@
 //! need not allocate. Knows the kinds of node and nothing of trees.
 //!
 //! Most maps set nothing aside, and many are small. So a pool is one word: the chain, or a box with
-//! the chain, its length, and what is promised of it.
+//! the chain, its length, and the promises made.
 //!
 //! Freed nodes of slabs are kept for later stores, because a slab is freed when its last node is:
-//! this holds back no more than was made at once (`bulk`). The pool of a shared map's writer is
-//! different: one kept node there would hold a whole slab, so it keeps no nodes of slabs.
+//! so a pool holds back no more than one bulk build made (`bulk`). The pool of a shared map's
+//! writer is different: one kept node there would hold a whole slab, so it keeps no nodes of slabs.
 //!
 //! - **POOL-1** A chained node is live, has its place number, and holds no item. Its link leads to
 //!   the next node of the chain. Its other bytes are arbitrary.
@@ -24,23 +24,23 @@ use core::ptr;
 
 /// Set in a pool's word if it has a box.
 const BOX: usize = 1;
-/// Set in the word of a writer's pool: freed nodes with memory of their own are kept, up to
-/// [`NodePool::LIMIT`], once it has a box, and none of slabs. In other pools freed nodes of slabs
-/// are kept, and no others. While memory is reserved, all are.
+/// Set in the word of a writer's pool. Once it has a box, such a pool keeps freed nodes with memory
+/// of their own, up to [`NodePool::LIMIT`], and no nodes of slabs. Other pools keep only freed
+/// nodes of slabs. While memory is reserved, every pool keeps all.
 const WRITER: usize = 2;
 
 /// Limit of the nodes of each kind that writers keep for the next stores: their number, and their
 /// bytes.
 const KEPT: (usize, usize) = (1024, 1 << 20);
 
-/// A chain of free nodes, and what is promised of them.
+/// A chain of free nodes, and the promises made on them.
 struct Spare {
     head: Option<Raw>,
     len: usize,
     /// Whether all freed nodes are kept: set by a reservation, cleared by `release`.
     reserved: bool,
-    /// Whether nodes of the chain are promised to stores, so that rebalancing takes only those that
-    /// are for it (`promise`).
+    /// Whether nodes of the chain are promised to stores: rebalancing then takes only its own
+    /// (`promise`).
     promised: bool,
     /// Number of reserved or promised nodes that are for rebalancing.
     rebalancing: usize,
@@ -54,7 +54,7 @@ pub(crate) struct NodePool<N: Unit> {
 }
 
 impl<N: Unit> NodePool<N> {
-    /// How many nodes a writer's pool keeps at most.
+    /// Maximum number of nodes that a writer's pool keeps.
     pub(crate) const LIMIT: usize = {
         let fit = KEPT.1 / max(N::BYTES, 1);
         if fit < KEPT.0 { fit } else { KEPT.0 }
@@ -114,7 +114,7 @@ impl<N: Unit> NodePool<N> {
         }
     }
 
-    /// How many nodes the chain has; without a box they are counted, up to `n`.
+    /// Length of the chain; without a box, counts the nodes, up to `n`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn len_up_to(&self, n: usize) -> usize {
         if let Some(spare) = self.spare() {
@@ -139,7 +139,7 @@ impl<N: Unit> NodePool<N> {
         n.checked_mul(N::BYTES).is_some_and(|bytes| bytes <= isize::MAX as usize)
     }
 
-    /// Makes the box, if there is none. O(length of the chain).
+    /// Makes the box, if it does not exist. O(length of the chain).
     pub(crate) fn expand(&mut self) -> Result<(), AllocError> {
         if self.has_box() {
             return Ok(());
@@ -160,14 +160,14 @@ impl<N: Unit> NodePool<N> {
         }
     }
 
-    /// Frees the box, which there is. The chain begins with `head`.
+    /// Frees the box, which exists. The chain begins with `head`.
     fn free_box(&mut self, head: Option<Raw>) {
         // SAFETY: POOL-2: the pool owns this box, and its word forgets it.
         drop(unsafe { Box::<Spare>::from_raw(self.target().cast()) });
         self.point_to(head.map_or(ptr::null_mut(), Raw::as_ptr), 0);
     }
 
-    /// Grows the chain to at least `n` nodes. Returns how many were added; on failure none.
+    /// Grows the chain to at least `n` nodes. Returns how many were added; adds none on failure.
     #[inline]
     pub(crate) fn ensure(&mut self, n: usize) -> Result<usize, AllocError> {
         self.ensure_by(n, N::alloc)

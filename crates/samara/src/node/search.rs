@@ -2,9 +2,9 @@
 //! widest gap between entries; opens and closes slots. Knows arrays of keys and of values, and
 //! nothing of nodes.
 //!
-//! - **SEARCH-1** The array has `slots` keys in ascending order, equal ones only among the padding.
-//!   Of 64-bit keys, whole vectors of initialised keys are readable from its start, up to 7 more.
-//!   Searches of 32-bit words and of other keys read the `slots` ones only.
+//! - **SEARCH-1** The array has `slots` keys in ascending order; only padding keys may be equal. If
+//!   keys have 64 bits, whole vectors of initialised keys are readable from its start, up to 7 keys
+//!   more. Searches of 32-bit words and of other keys read only the `slots` keys.
 //! - **SEARCH-2** The rank is the number of keys below the sought key, over all `slots` keys.
 //!   Unused keys are the highest key (or word) and never count.
 //!
@@ -86,7 +86,7 @@ pub(crate) trait Search: Copy {
         widest[0].max(widest[1])
     }
 
-    /// A bit mask of the words that are at least `least`, among `n` words, 63 at most.
+    /// A bit mask of the words that are at least `least`, among `n` words (at most 63).
     ///
     /// # Safety
     /// `n` words are readable, and the processor supports the implementation.
@@ -187,7 +187,7 @@ unsafe fn halve<T: Copy + Ord>(words: *const T, mut n: usize, word: T) -> usize 
 }
 
 /// The number of keys below `key` among 31 ascending ones. Each step compares three keys at once,
-/// which divide what is left into four parts: few steps wait for others, and none is a branch.
+/// which divide the rest into four parts: few steps wait for others, and no step is a branch.
 ///
 /// # Safety
 /// 31 keys are readable.
@@ -211,8 +211,8 @@ unsafe fn three<T: Copy + Ord>(keys: *const T, step: usize, key: T) -> usize {
     unsafe { usize::from(*keys < key) + usize::from(*keys.add(step) < key) + usize::from(*keys.add(2 * step) < key) }
 }
 
-/// The first of the sixteen slots that tell the rank of `key` among `slots` ascending keys, 17 to
-/// 32 of them: the upper sixteen, or the lower ones. Takes no branch.
+/// The first of the sixteen slots that decide the rank of `key` among `slots` ascending keys (17 to
+/// 32): the slots are the upper or the lower sixteen. Takes no branch.
 ///
 /// # Safety
 /// `slots` keys are readable.
@@ -237,12 +237,12 @@ unsafe fn sixteen(words: *const u32, word: u32) -> usize {
         let sought = _mm_xor_si128(_mm_set1_epi32(word as i32), sign);
         let below = |at| _mm_cmplt_epi32(_mm_xor_si128(_mm_loadu_si128(words.add(at).cast()), sign), sought);
         let (low, high) = (_mm_packs_epi32(below(0), below(4)), _mm_packs_epi32(below(8), below(12)));
-        // A bit a word, and those below come first.
+        // One bit per word; words below come first.
         (!_mm_movemask_epi8(_mm_packs_epi16(low, high))).trailing_zeros() as usize
     }
 }
 
-/// The same where vectors are unknown.
+/// The same without vectors.
 ///
 /// # Safety
 /// As there.
@@ -253,7 +253,7 @@ unsafe fn sixteen(words: *const u32, word: u32) -> usize {
     (0..16).fold(0u32, |below, i| below + u32::from(unsafe { *words.add(i) } < word)) as usize
 }
 
-/// Search without branches: of most nodes binary, of the usual ones in fewer steps.
+/// Search without branches: binary in most nodes, in fewer steps in the usual ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -296,8 +296,8 @@ pub enum Level {
 /// The level in force, or 0 before the first use. Relaxed: the word publishes nothing else.
 pub(super) static LEVEL: AtomicU8 = AtomicU8::new(0);
 
-/// Sets the level for the whole process to `wanted`, or to the best that the processor supports if
-/// that is lower. Returns the level set.
+/// Sets the level for the whole process to `wanted`, or to the best one that the processor supports
+/// if that is lower. Returns the level set.
 #[cfg_attr(not(feature = "search"), allow(dead_code))]
 pub(crate) fn force(wanted: Level) -> Level {
     let set = if (wanted as u8) < best() as u8 { wanted } else { best() };

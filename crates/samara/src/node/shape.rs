@@ -3,9 +3,9 @@
 //! - **SHAPE-1** Every capacity is from 3 to 63: a vector search has one bit for each slot, and a
 //!   full node that takes two more entries splits into two legal ones.
 
-/// The node sizes of a map: the last type parameter, which has a default, as the hasher of a
-/// `HashMap` has. It is sealed: [`Normal`] is what programs leave it at, [`Compact`] is for many
-/// maps of few entries, and one more forces splits in this crate's tests.
+/// The node sizes of a map: its last type parameter, which has a default, like the hasher of a
+/// `HashMap`. The trait is sealed. [`Normal`] is the default, [`Compact`] is for many maps of few
+/// entries, and a third shape forces splits in this crate's tests.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no shape of nodes",
     note = "leave the last type parameter of the map or set out, or make it `Compact`: `RangeMap<K, V>`, `RangeSet<K>`, `SharedRangeMap<K, V, R>`"
@@ -40,14 +40,14 @@ pub enum Tiny {}
 /// Small nodes, for programs that hold many maps of few entries: inner nodes of 7 slots and leaves
 /// of 5, which take 128 bytes with `u64` keys and 8-byte values. So a map that never had more than
 /// four entries takes 192 bytes in all, where one of [`Normal`] nodes takes 576. A map of several
-/// leaves, of either shape, has 312 bytes more, in which it remembers its last removal and where it
-/// was looked at last.
+/// leaves, of either shape, takes 312 bytes more, in which it remembers its last removal and its
+/// last lookup.
 ///
 /// Everything works as with normal nodes, at a price: a map of many entries is taller. With a
 /// thousand ranges a lookup or a replacement takes twice as long, with a hundred thousand two to
 /// four times, and each range takes 1.7 times the memory. A shared map has at most 16 levels: from
-/// some 30,000 leaves on a store may be refused as if there were no memory, if earlier ones could
-/// not keep the nodes full for want of it.
+/// some 30,000 leaves on, a store may be refused as if memory had run out, if earlier stores ran
+/// out of memory to keep nodes full.
 ///
 /// # Examples
 /// ```
@@ -61,8 +61,8 @@ pub enum Tiny {}
 #[derive(Clone, Copy, Debug)]
 pub enum Compact {}
 
-/// The slots of [`Normal`] nodes for which the searches have ways of their own, whose vectors end
-/// where these slots do: inner nodes, leaves of small values, leaves of medium ones.
+/// The slot counts of [`Normal`] nodes that have specialised searches, with vectors that end with
+/// the slots: inner nodes, leaves of small values, leaves of medium ones.
 pub(crate) const INNER_SLOTS: usize = 31;
 pub(crate) const LEAF_SLOTS: usize = 29;
 pub(crate) const MEDIUM_SLOTS: usize = 13;

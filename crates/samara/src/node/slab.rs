@@ -91,7 +91,7 @@ impl Slab {
     /// Gives up `places` places, and frees the slab if they were the last.
     ///
     /// # Safety
-    /// The slab is live, and the places belong to the caller, who uses neither them nor the slab
+    /// The slab is live, and the places belong to the caller, which uses neither them nor the slab
     /// afterwards.
     pub(crate) unsafe fn give_up(self, places: usize) {
         // SAFETY: SLAB-2: the caller's places are counted, so the slab is live until they are

@@ -1,6 +1,6 @@
-//! The choice among the searches on a processor that may have vectors: what it supports, and the
-//! function compiled for it in which a search runs; and keys as the bits that the vectors hold.
-//! Knows nothing of how a search is done.
+//! Chooses the search on a processor that may have vectors: asks what it supports, and runs a
+//! search in the function compiled for it. Converts keys to the bits in vectors. Knows nothing of
+//! how a search is done.
 //!
 //! `no_vectors` is for all other processors.
 
@@ -85,8 +85,8 @@ pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
             Level::Portable => run_portable(job),
         };
     }
-    // By its place: a job of several words that were stored just now would wait for them if it were
-    // copied in vectors.
+    // Passed by address: copying a job of several words in vectors would wait for the words that
+    // were just stored.
     let mut job = ManuallyDrop::new(job);
     match level() {
         // SAFETY: `level` has found that the processor supports AVX-512; the job is not used again.

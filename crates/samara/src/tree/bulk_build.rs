@@ -159,8 +159,8 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
         }
     }
 
-    /// The tree with all entries; the builder is empty then. By its place: a builder that is moved
-    /// is many words, stored just before.
+    /// The tree with all entries; the builder is empty then. Takes `&mut self`, because moving a
+    /// builder would copy many words that were stored just before.
     pub(crate) fn finish(&mut self) -> Result<Tree<K, V, S>, AllocError> {
         self.update_lengths();
         if let Some(leaf) = self.open[0].map(Leaf::<K, V, S>::from_raw) {

@@ -1,5 +1,5 @@
 //! Reads a tree of `V` as a tree of another type with the same layout: `ManuallyDrop<V>` for values
-//! that are moved out (owning iteration, drain), `MaybeUninit<V>` for values still to be moved in.
+//! that are moved out (owning iteration, drain), `MaybeUninit<V>` for values not yet moved in.
 //!
 //! Does not know when values are moved.
 

@@ -1,6 +1,6 @@
 //! Structural copy of a tree, node by node, in O(n).
 //!
-//! Does not know of sharing: the copy has all nodes to itself (`cow` has snapshots).
+//! Knows nothing of sharing: the copy shares no node (`cow` has snapshots).
 
 use crate::node::Raw;
 use crate::node::bulk::Bulk;
@@ -81,7 +81,7 @@ unsafe fn copy_node<K: Key, V: Clone, S: Shape>(
     }
 }
 
-/// Makes `to` a copy of the leaf `from`, whose values `clone` copies. Where it panics, `to` is
+/// Makes `to` a copy of the leaf `from`, whose values `clone` copies. If `clone` panics, `to` is
 /// freed.
 ///
 /// # Safety

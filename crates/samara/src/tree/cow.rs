@@ -26,10 +26,10 @@
 //! - **COW-5** All nodes below a marked node are marked. A node is marked after its children, so
 //!   this also holds while several maps mark nodes that they share. A node keeps its mark when a
 //!   map gives it up, because another map may show it, or the same map again (`WriteGuard::set`).
-//!   Only a map that ends takes marks off, from nodes that it alone owns. The mark costs a tree
-//!   that is not shared one copy of the node, and nothing else.
+//!   Only a map that ends takes marks off, from nodes that it alone owns. A mark costs a tree that
+//!   is not shared just one copy of the node.
 //!
-//! `owners` counts.
+//! `owners` does the counting.
 
 use crate::fault::refused;
 use crate::node::Raw;
@@ -92,11 +92,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let Some(root) = self.root else { return Ok(Tree::new()) };
         // SAFETY: TREE-4: the root is live. COW-2: the bounds above allow sharing.
         add_owner(unsafe { refs::<K, V, S>(root, self.height()) })?;
-        // A word that is there is not written again: other threads may be reading it.
+        // A word that is set is not written again: other threads may be reading it.
         if self.cloner.get().is_none() {
             self.cloner.set(V::clone);
         }
-        // In one piece: a tree that is changed on its way out is copied field by field.
+        // One expression: a tree that is changed before it is returned is copied field by field.
         Ok(Tree {
             root: Some(root),
             levels: self.levels,
@@ -144,9 +144,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
-    /// [`Tree::own`] for a change of the entries that meet `span`, which with `replaced` is as for
-    /// [`Tree::own_replaced`]. Returns `false`, and copies nothing, if there are none; `true` if
-    /// there may be some. The finger stays: the caller forgets it before it changes anything.
+    /// [`Tree::own`] for a change of the entries that meet `span`; with `replaced`,
+    /// [`Tree::own_replaced`]. Returns `false`, and copies nothing, if no entry meets `span`;
+    /// `true` if one may. The finger stays: the caller forgets it before it changes anything.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_overlapping(&mut self, span: Span<K>, replaced: bool) -> Result<bool, AllocError> {
         self.forget_hole();
@@ -305,10 +305,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// which rebalancing merges or shares. One of them is the leaf behind the leaves that meet
     /// `span`, whose region starts lower once an entry before it is removed.
     ///
-    /// A neighbour needs none of its own: it keeps its items, so it does not become thin when what
-    /// it took over is removed. Not so where it was thin before, which lack of memory may leave
-    /// (TREE-5), and where it merges with its own neighbour when it is half full: rebalancing may
-    /// then copy a node. If it cannot, the node stays as it is.
+    /// The neighbours of these neighbours need no copy: a neighbour keeps its own items, so it does
+    /// not become thin when what it took over is removed. In two cases rebalancing may still copy a
+    /// node: the neighbour was thin before, for lack of memory (TREE-5), or it is half full and
+    /// merges with its own neighbour. If that copy fails, the node stays as it is.
     pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
         if span.is_empty() || !self.may_share() {
@@ -357,9 +357,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 }
 
-/// Whether a change of the entries that meet `span` has nothing to copy: it stays within one leaf,
-/// leaves the pivot alone, and the tree is the only owner of the nodes on the path. This holds for
-/// most changes of a place that has been written to before.
+/// Whether a change of the entries that meet `span` copies nothing: it stays within one leaf, keeps
+/// the pivot, and the tree is the only owner of the nodes on the path. This holds for most changes
+/// of a place that has been written to before.
 struct Within<'a, K: Key, V, S: Shape> {
     tree: &'a Tree<K, V, S>,
     span: Span<K>,

@@ -1,8 +1,6 @@
-//! Walks over two trees at once and leaves out the nodes that both have: what is left is where the
-//! trees may differ.
+//! Walks over two trees at once and skips the nodes that both have: only the rest may differ.
 //!
-//! Knows nodes by their addresses, and entries by their keys; whether two values are equal, its
-//! caller knows.
+//! Compares nodes by their addresses, and entries by their keys. The caller compares values.
 //!
 //! - **DIFF-1** Both trees are borrowed while a walk over them lives, so their nodes stay, and a
 //!   node that both reach is the same node: everything below it is in both trees.
@@ -21,7 +19,7 @@ use crate::types::span::Span;
 /// An entry, borrowed from its map.
 pub(crate) type EntryRef<'a, K, V> = (Span<K>, &'a V);
 
-/// The next entries of both trees: `None` where a tree has no more.
+/// The next entry of each tree; `None` at the tree's end.
 type Pair<'a, K, V> = (Option<EntryRef<'a, K, V>>, Option<EntryRef<'a, K, V>>);
 
 /// A position in a walk over one of the trees.
@@ -110,7 +108,7 @@ impl<'a, K: Key, V, S: Shape> Side<'a, K, V, S> {
         }
     }
 
-    /// The entry at the position, if that is one.
+    /// The entry at the position, if the position is an entry.
     fn entry(&self) -> Option<EntryRef<'a, K, V>> {
         let Some(At::Slot { leaf, slot }) = self.at else { return None };
         // SAFETY: DIFF-1: the leaf is live, and does not change while `'a` lasts; the slot is an
@@ -124,7 +122,7 @@ impl<'a, K: Key, V, S: Shape> Diff<'a, K, V, S> {
         Diff { old: Side::new(old), new: Side::new(new) }
     }
 
-    /// The next entries of both trees that are not in a node of both. [`Diff::pass`] goes on.
+    /// The next entries of both trees outside of common nodes. [`Diff::pass`] goes past them.
     pub(crate) fn next(&mut self) -> Pair<'a, K, V> {
         loop {
             match (self.old.at, self.new.at) {
@@ -132,7 +130,7 @@ impl<'a, K: Key, V, S: Shape> Diff<'a, K, V, S> {
                     self.old.pass();
                     self.new.pass();
                 }
-                // The higher one is opened, so that both are at nodes of the same level some time.
+                // The higher one is opened, so that both reach the same level in the end.
                 (Some(At::Node { level: above, .. }), Some(At::Node { level, .. })) => {
                     if above >= level {
                         self.old.open();

@@ -1,6 +1,6 @@
-//! Every tree of the smallest nodes that operations reach over a few keys, with every finger and
-//! every hole that they leave: each operation with each argument on each of them, compared with a
-//! list and checked. A proof for small trees, where random operations give a sample.
+//! Explores every tree of the smallest nodes that operations reach over a few keys, with every
+//! finger and hole that they leave. Runs each operation with each argument on each tree, compares
+//! with a list, and checks. A proof for small trees, where random operations give a sample.
 //!
 //! A state is identified by its nodes and by what the tree remembers (not by its values, which no
 //! path depends on); a state that was met before is not looked at again. Knows the operations of a
@@ -53,8 +53,8 @@ impl<K: Key, V, S: crate::node::shape::Shape> Tree<K, V, S> {
 enum Entries {
     /// Entries of any bounds, by every operation.
     Any,
-    /// Entries of one cell each, by the operations that leave it at that: so there are fewer trees,
-    /// and taller ones are within reach.
+    /// Entries of one cell each, by the operations that keep them so: this gives fewer trees, and
+    /// taller ones are within reach.
     OneCell,
 }
 
@@ -100,7 +100,7 @@ enum Op {
     Resize(usize, (usize, usize)),
     Revise(usize, (usize, usize)),
     ReviseAway(usize),
-    /// A hole is punched where the entry at or after the first cell is looked at.
+    /// Punches a hole by `revise` of the entry at or after the first cell.
     Punch(usize, (usize, usize)),
     Keep(usize),
     SplitAt(usize),
@@ -186,8 +186,8 @@ fn resize(list: &mut List, at: Option<usize>, (a, b): (usize, usize)) -> bool {
 }
 
 impl Op {
-    /// Whether it is worth doing: others are refused for their arguments alone, the same in each
-    /// state, or do what another one does.
+    /// Whether the operation is worth running. Others are refused for their arguments alone, or
+    /// repeat another operation.
     fn applies(self, list: &List) -> bool {
         match self {
             // By the first cell of an entry, and by its last.
@@ -199,7 +199,7 @@ impl Op {
         }
     }
 
-    /// Does it in both, and compares what it says.
+    /// Runs the operation on both, and compares the results.
     fn run(self, map: &mut Map, list: &mut List, universe: &Universe) {
         let (key, span) = (|at: usize| universe.firsts[at], |cells| universe.span(cells));
         let shown = |e: (usize, usize, u8)| (span((e.0, e.1)), e.2);
@@ -331,14 +331,14 @@ impl Op {
     }
 }
 
-/// The map is whole, and holds what the list does.
+/// Asserts that the map is valid and holds the entries of the list.
 fn compare(map: &Map, list: &List, universe: &Universe) {
     map.check().unwrap();
     let held = map.iter().map(|(span, value)| (span, *value));
     assert!(held.eq(list.iter().map(|e| (universe.span((e.0, e.1)), e.2))), "{map:?} is not {list:?}");
 }
 
-/// Every look at the map.
+/// Runs every lookup on the map.
 fn look(map: &Map, list: &List, universe: &Universe) {
     let entry = |i: usize| (universe.span((list[i].0, list[i].1)), &list[i].2);
     let mut runs = Vec::new();
@@ -410,8 +410,8 @@ fn twin(map: &Map) -> Map {
     RangeMap { tree: map.tree.twin() }
 }
 
-/// An operation beside a snapshot, which stays as it was; and looks at the map afterwards, first
-/// while it may still share, then when it has its nodes to itself again.
+/// Runs an operation beside a snapshot, which must not change. Then looks at the map, first while
+/// it may still share nodes, and again when it shares none.
 fn beside_a_snapshot(map: &Map, list: &List, op: Op, universe: &Universe) {
     let (mut map, mut changed) = (twin(map), list.clone());
     let snapshot = map.snapshot();
@@ -465,7 +465,7 @@ fn explore(universe: &Universe) -> (usize, usize) {
     (states, done)
 }
 
-/// Of these many cells, those of one key and those that no packed leaf holds.
+/// Explores this many cells of one key, and as many with a wide one in the middle.
 fn both(cells: usize, entries: Entries) {
     explore(&Universe::dense(cells, entries));
     explore(&Universe::wide(cells, entries));

@@ -2,8 +2,8 @@
 //! window.
 //!
 //! Gap words are exact, so a descent fails only in the two regions that the window cuts, and in
-//! gaps that are wide enough but hold no aligned run. Without alignment, or if only gaps count that
-//! have room for any (`GapQuery::padded`), the search takes O(log n); else each gap that holds no
+//! gaps that are wide enough but hold no aligned run. Without alignment, or with padding
+//! (`GapQuery::padded`), the search takes O(log n). Otherwise each wide enough gap that holds no
 //! aligned run costs one more step.
 //!
 //! Does not know what fits in a gap: [`GapQuery`] does.
@@ -23,8 +23,8 @@ use crate::types::span::Span;
 pub(crate) type Found<K, V, S> = (Span<K>, Leaf<K, V, S>, usize);
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
-    /// [`Tree::find_gap`]; the finger is at the entry behind the gap afterwards, which is returned,
-    /// too. `None` where nothing is found before the last entry, and where no search does:
+    /// [`Tree::find_gap`] that also sets the finger to the entry behind the gap, and returns it.
+    /// `None` if nothing is found before the last entry, or if a search does not apply:
     /// [`Tree::find_gap`] has the answer then.
     #[inline]
     pub(crate) fn seek_gap(&mut self, query: &GapQuery<K>) -> Option<Found<K, V, S>> {
@@ -36,7 +36,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
         let max = self.max()?;
         if max < query.window.last && query.fit_unpadded(Span::new(max.succ()?, K::MAX)).is_some() {
-            return None; // behind the last entry there is none to point at
+            return None; // no entry lies behind the last one
         }
         dispatch::<K, S, _>(SeekGap::<_, _, _, false> { tree: self, query })
     }
@@ -46,8 +46,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// [`Tree::find_gap`]; with `NOW` it runs while a writer may be changing gap words. A gap word
-    /// may then be from another moment than what is below it, but while it changes it is never less
-    /// than its old and its new value.
+    /// may then be from another moment than the nodes below it, but while it changes it is never
+    /// less than its old value or its new one.
     pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         debug_assert!(query.align.is_power_of_two());
         if query.is_padded() {
@@ -70,7 +70,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let (plain, distance) = query.unpadded()?;
         match distance.succ() {
             Some(len) => plain.fit_unpadded(self.find_gap_by::<NOW>(&GapQuery { len, align: K::ONE, ..plain })?),
-            // More keys than a key can say: that many are free only in an empty map.
+            // More keys than a key can express are free only in an empty map.
             None => query.fit(Span::FULL).filter(|_| self.root.is_none()),
         }
     }
@@ -194,7 +194,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
 
     /// The slot of the first child of `node`, in the direction of the search, with a wide enough
     /// gap. If `edge`, the search starts at the child whose region holds `from`; the `bool` tells
-    /// whether it found that one.
+    /// whether it returns that child.
     ///
     /// # Safety
     /// The node is live, and the processor supports `F`.
@@ -212,8 +212,8 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
         }
     }
 
-    /// Whether the leaf, whose region starts at `start`, lies beyond the window: there is nothing
-    /// more to find.
+    /// Whether the leaf, whose region starts at `start`, lies beyond the window, so that the search
+    /// ends.
     ///
     /// # Safety
     /// The leaf is live and not empty.
@@ -263,7 +263,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
         None
     }
 
-    /// [`FindGap::fit_in_leaf`] in a wide leaf, which has few slots: one after the other.
+    /// [`FindGap::fit_in_leaf`] in a wide leaf: looks at its few slots one after the other.
     ///
     /// # Safety
     /// As there.

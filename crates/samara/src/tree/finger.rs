@@ -1,17 +1,17 @@
-//! The finger: where the owner of a tree looked or changed last, so that what follows there (the
-//! next change of a heap, the next fault in an area, a store beside it) needs no descent.
+//! The finger: the place of the last look or change, so that the next operation there (the next
+//! change of a heap, the next fault in an area, a store beside it) needs no descent.
 //!
 //! - **FINGER-1** If the finger is set, `steps` is a current path of this tree to a leaf, `entry`
-//!   is the entry in its slot, and `reach` spans the leaf's first key and its last. No key of the
-//!   path's nodes has changed since, but by those who set the finger right again. The nodes are
-//!   exclusively this tree's, unless snapshots have been taken since: then it serves looks alone,
-//!   and whatever makes nodes the tree's own forgets it first (`own_shared`). Where the root is a
-//!   leaf, the finger is no more than a slot of it that holds an entry, `near`, and needs no box.
+//!   is the entry in its slot, and `reach` spans the leaf's first key and its last. A change of a
+//!   key in the path's nodes forgets the finger or updates it. The nodes are exclusively this
+//!   tree's, unless snapshots have been taken since: then only lookups use the finger, and
+//!   `own_shared` forgets it before it copies a node. If the root is a leaf, the finger is just
+//!   `near`, a slot of the root that holds an entry, and needs no box.
 //!
-//! A look sets the finger ([`Tree::seek_and_point`], [`Tree::seek_gap`], a `revise` that keeps the
-//! entry). A change forgets it, with the hole, and sets it again at its end: a store or a removal
-//! if it was there ([`Tree::leave`]), a resize in any case ([`Tree::lead`]). Two keep it right
-//! meanwhile: [`Tree::move_end`], and a store into the hole. Does not know how to descend.
+//! A lookup sets the finger ([`Tree::seek_and_point`], [`Tree::seek_gap`], a `revise` that keeps
+//! the entry). A change forgets finger and hole, and sets the finger at its end: a store or a
+//! removal if the finger was there ([`Tree::leave`]), a resize always ([`Tree::lead`]). Two changes
+//! update it in place: [`Tree::move_end`], and a store into the hole. Does not know how to descend.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -53,7 +53,7 @@ impl<K: Key> Finger<K> {
         }
     }
 
-    /// The finger in a copy of a tree of this height, where `there` says what a step has become.
+    /// The finger for a copy of a tree of this height. `there` maps a step to the copy's.
     #[cfg(test)]
     pub(crate) fn moved(&self, height: usize, there: impl Fn(Step) -> MaybeUninit<Step>) -> Self {
         let mut moved = Finger { reach: self.reach, entry: self.entry, ..Self::none() };
@@ -64,14 +64,14 @@ impl<K: Key> Finger<K> {
         moved
     }
 
-    /// What tells the finger from others in its tree.
+    /// A key that distinguishes the finger from others in its tree.
     #[cfg(test)]
     pub(crate) fn told(&self) -> K {
         self.entry.first
     }
 
-    /// Whether it stays set: it was in `leaf`, which has changed, and is at the entry in slot
-    /// `slot` afterwards.
+    /// Whether the finger was in `leaf`, which has changed. If so, moves it to the entry in slot
+    /// `slot`.
     ///
     /// # Safety
     /// The finger is set, and the nodes above the leaf hold what they held. The leaf is live, and
@@ -115,7 +115,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if self.knows.has(Knows::NEAR) { Some((Leaf::from_raw(self.root?), usize::from(self.near))) } else { None }
     }
 
-    /// [`Tree::near`], if the entry holds `key`.
+    /// [`Tree::near`], if that entry holds `key`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn at_near(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
         // SAFETY: FINGER-1: the slot holds an entry of the live root.
@@ -130,7 +130,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Forgets hole and finger for a change at `key`. The change may set the finger again only if
-    /// the finger was at `key`: to set it at every change makes stores at random places slower.
+    /// the finger was at `key`: setting it at every change would slow down stores at random places.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn leave(&mut self, key: K) {
         let there = match self.finger() {
@@ -158,8 +158,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Some((Leaf::from_raw(node), slot))
     }
 
-    /// The entry behind `span`, if the finger is there, nothing is in `span`, and the entry before
-    /// it is in the slot below.
+    /// The entry behind `span`, if the finger is at that entry, `span` is free, and the entry
+    /// before `span` is in the slot below.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn behind(&self, span: Span<K>) -> Option<(Leaf<K, V, S>, usize)> {
         // SAFETY: FINGER-1: the path of a finger that is set is initialised, its leaf is live, and
@@ -195,7 +195,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Some((leaf, dispatch::<K, S, _>(Rank { leaf, key })))
     }
 
-    /// The first entry whose last key is not below `key`; the finger is there afterwards.
+    /// Finds the first entry whose last key is not below `key`, and sets the finger to it.
     #[inline]
     pub(crate) fn seek_and_point(&mut self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
         match self.at_finger(key) {
@@ -205,8 +205,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Moves the end of the entry at the finger to `last`, and updates the gap words: no descent,
-    /// no search. Returns `false`, and changes nothing, where that takes more: the entry is the
-    /// last of its leaf, or the leaf's form cannot hold the key.
+    /// no search. Returns `false`, and changes nothing, if the entry is the last of its leaf or the
+    /// leaf's form cannot hold the key.
     ///
     /// # Safety
     /// [`Tree::at_finger`] has returned this leaf and slot, and nothing has changed since. The
@@ -258,7 +258,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         dispatch::<K, S, _>(Regap { tree: self, vanished, appeared });
     }
 
-    /// [`Tree::seek_by`] where the finger's leaf decides: sets `path`, too.
+    /// [`Tree::seek_by`] for a key within the finger's leaf: sets `path`, too.
     ///
     /// # Safety
     /// The processor supports `F`.
@@ -271,7 +271,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             return None;
         }
         // SAFETY: FINGER-1: the path of a finger that is set is initialised and current. Keys
-        // between the leaf's first and its last are decided there (TREE-1).
+        // between the leaf's first and its last are found there (TREE-1).
         unsafe {
             finger.copy_path(self.height(), path);
             let Step { node, slot } = path.at(0);

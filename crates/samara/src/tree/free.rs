@@ -20,7 +20,7 @@ use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
 
-/// Guard of a leaf that drops its values. Its memory goes to `spare`, or is freed if there is none.
+/// Guard of a leaf that drops its values. Its memory goes to `spare`, or is freed if that is null.
 struct DroppedLeaf<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut NodePool<Leaf<K, V, S>>);
 
 impl<K: Key, V, S: Shape> Drop for DroppedLeaf<K, V, S> {

@@ -28,13 +28,13 @@ use crate::types::try_box::try_box;
 use alloc::boxed::Box;
 use core::mem::MaybeUninit;
 
-/// Maximum number of levels of the remembered path. Taller trees remember none: they have more than
-/// 10^7 entries, or small nodes.
+/// Maximum depth of the remembered path. Taller trees remember no path: they have more than 10^7
+/// entries, or small nodes.
 pub(super) const LEVELS: usize = 6;
 
-/// What is remembered, the hole and the finger, in a box that comes with a tree's second leaf, with
-/// a reservation, or when sharing ends: removals ask for no memory, and many maps have few entries.
-/// A tree without the box remembers nothing but a slot of its one leaf ([`Knows::NEAR`]).
+/// The box of the hole and the finger. It is made with a tree's second leaf, with a reservation, or
+/// when sharing ends, because removals must not allocate and many maps have few entries. A tree
+/// without the box remembers only a slot of its one leaf ([`Knows::NEAR`]).
 pub(crate) struct Memo<K> {
     at: Option<Box<Remembered<K>>>,
 }
@@ -49,8 +49,8 @@ struct Remembered<K> {
     finger: Finger<K>,
 }
 
-/// What a tree remembers, in the bits of a byte beside its other fields: most stores find nothing
-/// to look at in the box.
+/// Flags for what the box holds, in a byte of the tree itself, so that most stores need not look
+/// into the box.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Knows(u8);
 
@@ -60,9 +60,9 @@ impl Knows {
     pub(super) const HOLE: Knows = Knows(1);
     /// The finger is set.
     pub(super) const FINGER: Knows = Knows(2);
-    /// The finger is set, and is a slot of a root that is a leaf: there is none in the box.
+    /// The finger is set, and is a slot of a root that is a leaf; the box holds no finger.
     pub(super) const NEAR: Knows = Knows(8);
-    /// The finger was where something changes, and may be set again afterwards.
+    /// The finger was at the place of the change, and may be set again afterwards.
     pub(super) const WAS_THERE: Knows = Knows(4);
 
     #[cfg_attr(not(debug_assertions), inline(always))]
@@ -110,7 +110,7 @@ impl<K: Key> Memo<K> {
         self.at.is_some()
     }
 
-    /// Makes the box, if there is none.
+    /// Makes the box, if it does not exist.
     #[cold]
     #[inline(never)]
     pub(crate) fn make(&mut self) -> Result<(), AllocError> {
@@ -150,7 +150,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.knows = self.knows.without(Knows::HOLE);
     }
 
-    /// The place, if there is a hole that `span` lies within, and the tree shares nothing.
+    /// The remembered place, if `span` lies within the hole and the tree shares nothing.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn hole_around(&self, span: Span<K>) -> Option<&Remembered<K>> {
         if !self.knows.has(Knows::HOLE) || self.may_share() {
@@ -319,11 +319,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 }
 
-/// For the exploration of every tree: what is remembered can be copied, and told.
+/// For the exploration of every tree: copies the remembered state, and returns it as words.
 #[cfg(test)]
 impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
-    /// A copy that has the same nodes in the same places, and remembers the same of them. The tree
-    /// has all of its nodes to itself.
+    /// A copy with equal nodes in the same places, which remembers the same. This tree shares no
+    /// node.
     pub(crate) fn twin(&self) -> Self {
         let mut twin = self.try_clone().unwrap();
         twin.memo = Memo::none();
@@ -356,7 +356,7 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
         twin
     }
 
-    /// What is remembered, in words: equal for trees that remember the same.
+    /// The remembered state as words: equal for trees that remember the same.
     pub(crate) fn remembered(&self) -> alloc::vec::Vec<K> {
         let near = if self.knows.has(Knows::NEAR) { 1 + u32::from(self.near) } else { 0 };
         let mut words = alloc::vec![K::join(0, near)];

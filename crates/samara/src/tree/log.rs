@@ -1,6 +1,6 @@
 //! A writer's log: the nodes that its stores have taken out of a shared map and that are not free
-//! yet, oldest first; and what rebalancing needs to know of the part in which the running store
-//! works. Knows nothing of when readers are gone (`limbo`).
+//! yet, oldest first; and the facts that rebalancing needs about the part in which the running
+//! store works. Does not know when readers are gone (`limbo`).
 
 use crate::node::Raw;
 use crate::tree::SHARED_HEIGHT;
@@ -66,7 +66,7 @@ impl<K> Log<K> {
         }
     }
 
-    /// Notes a node. There is room for it.
+    /// Notes a node. The caller has reserved room for it.
     pub(crate) fn note(&mut self, at: Raw, level: usize, fate: Fate) {
         debug_assert!(self.retired.len() < self.retired.capacity());
         self.retired.push_back(Retired { at, level: level as u8, fate }); // levels are below MAX_HEIGHT

@@ -16,7 +16,7 @@
 //!   part of a shared map.
 //! - **TREE-5** A node that is neither the first nor the last of its level holds at least the `MIN`
 //!   of its kind. Exception: when it became thin, a shared neighbour could not be copied, because
-//!   memory was lacking or a value's clone panicked (`thinned`).
+//!   memory ran out or a value's clone panicked (`thinned`).
 //! - **TREE-6** `len` is the number of entries.
 //!
 //! Does not know which operation is running: each has its own file (`store`, `split`, `rebalance`,
@@ -179,8 +179,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         dispatch::<K, S, _>(FindIn { tree: self, key })
     }
 
-    /// The address of the value at `key`, or null where no entry holds it. No branch depends on
-    /// that.
+    /// The address of the value at `key`, or null if no entry holds it, chosen without a branch.
     #[inline]
     pub(crate) fn value_at(&self, key: K) -> *const V {
         if self.root.is_none() {
@@ -189,9 +188,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         dispatch::<K, S, _>(ValueAt { tree: self, key })
     }
 
-    /// Descends to the first entry whose last key is not below `key`, or to the slot behind the
-    /// last entry if there is none. Returns the leaf and the slot, which `path` holds too, or
-    /// `None` if the tree is empty.
+    /// Descends to the first entry whose last key is not below `key`, or else to the slot behind
+    /// the last entry. Returns the leaf and the slot, which `path` holds too, or `None` if the tree
+    /// is empty.
     #[inline]
     pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
         dispatch::<K, S, _>(Seek { tree: self, key, path })

@@ -1,5 +1,4 @@
-//! The owners of a node, counted beyond the first (COW-1), and what a count tells. Knows nothing of
-//! nodes.
+//! The refcount of a node: its owners beyond the first (COW-1). Knows nothing of nodes.
 //!
 //! Orderings: lowering a count is a Release, finding it 0 an Acquire. So everything that other
 //! owners read happens before the last owner writes or frees.
@@ -19,7 +18,7 @@ pub(crate) fn is_own(refs: &AtomicU32) -> bool {
 
 /// Adds an owner.
 pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
-    // Relaxed: the caller got the node from an owner, who keeps it alive meanwhile.
+    // Relaxed: the caller got the node from an owner that keeps it alive meanwhile.
     if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MAX_OWNERS {
         refs.fetch_sub(1, Ordering::Relaxed);
         return Err(AllocError);
@@ -27,7 +26,7 @@ pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
     Ok(())
 }
 
-/// Removes an owner. Returns whether it was the last one, who is to free the node.
+/// Removes an owner. Returns whether it was the last one, which must free the node.
 pub(crate) fn remove_owner(refs: &AtomicU32) -> bool {
     // The last owner needs no atomic write: no other thread can reach the node any more.
     if refs.load_own(Ordering::Acquire) & !PUBLISHED == 0 {

@@ -1,5 +1,5 @@
-//! Regrouping: brings an entry and its neighbour, which are in two leaves, into one. The contents
-//! of the map stay as they are.
+//! Regrouping: brings an entry and its neighbour from two leaves into one. The contents of the map
+//! stay as they are.
 //!
 //! A leaf takes the entry next to it from the neighbour leaf. If it has no room, or the neighbour
 //! is thin, it gives its own border entry instead, or is halved first. Leaves of different parents
@@ -33,9 +33,9 @@ enum Round {
 }
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
-    /// Regroups so that one leaf holds the entries that meet or touch `span`, those that touch one
-    /// of them, and the entry behind these; as far as there is room, and by one entry at each end.
-    /// Returns whether an entry moved.
+    /// Regroups so that one leaf holds the entries that meet or touch `span`, the entries that
+    /// touch one of these, and the next entry behind. Moves at most one entry at each end, if there
+    /// is room. Returns whether an entry moved.
     pub(crate) fn regroup_around(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         let (before, end) = (span.first.pred().unwrap_or(K::MIN), span.last.succ().unwrap_or(K::MAX));
         let mut moved = false;
@@ -65,8 +65,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Brings the entry that holds `key` and the next one on this side into one leaf, if they are
-    /// in two. Returns whether an entry moved; no memory is needed unless a leaf must be halved or
-    /// copied.
+    /// in two. Returns whether an entry moved. Allocates only to halve or copy a leaf.
     pub(crate) fn regroup(&mut self, key: K, side: Side) -> Result<bool, AllocError> {
         self.own(Span::new(key, key))?;
         for _ in 0..2 {
@@ -166,7 +165,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let s = slot_of(path)?;
             let parent = Inner::<K, S>::from_raw(path.at(level + 1).node);
             let owns = self.own_child(parent, s, level, true) && self.own_child(parent, s + 1, level, true);
-            // A copy may have taken the place of a node of the path.
+            // A copy may have replaced a node of the path.
             owns.then(|| self.seek(key, path)).flatten().map(|_| s)
         }
     }

@@ -23,8 +23,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(dispatch::<K, S, _>(Remove { tree: self, key }))
     }
 
-    /// [`Tree::try_remove`] that ends the program if memory is lacking, which only a tree that
-    /// shares nodes needs.
+    /// [`Tree::try_remove`] that ends the program if memory runs out. Only a tree that shares nodes
+    /// needs memory.
     #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         // Does not call `try_remove`, so that the value is written directly to the caller's place.
@@ -93,7 +93,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     self.forget();
                     self.rebalance_leaf(path);
                 } else {
-                    // The slot has the entry that was behind it.
+                    // The slot now holds the entry behind the removed one.
                     self.follow(path);
                 }
                 return (span, value);

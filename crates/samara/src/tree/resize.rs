@@ -1,5 +1,5 @@
-//! Moves one boundary of an entry in place. Allocates only where a leaf has to become wide for a
-//! boundary that is far away.
+//! Moves one boundary of an entry in place. Allocates only if a leaf has to become wide to hold a
+//! distant boundary.
 //!
 //! Does not know how gap words follow (`Tree::regap`), nor how nodes split.
 
@@ -115,7 +115,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::resize_at`].
     ///
     /// # Safety
-    /// As for [`Tree::resize_at`]. Everything but those words is right.
+    /// As for [`Tree::resize_at`]. All other words are right.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn regap_resized<F: Search>(
         &mut self,
@@ -144,7 +144,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
-    /// Sets the pivots of the leaf of `path`, and of the nodes above whose last one it is.
+    /// Sets the pivot of the leaf of `path`, and of each node above in which it is the last leaf.
     ///
     /// # Safety
     /// `path` is a current path of this tree, and the tree is the only owner of the nodes on it.
@@ -248,8 +248,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         or_abort(self.try_merge(left, right))
     }
 
-    /// [`Tree::merge`] that returns an error if memory is lacking, which only a tree that shares
-    /// nodes needs. Nothing has changed then.
+    /// [`Tree::merge`] that returns an error, and changes nothing, if memory runs out. Only a tree
+    /// that shares nodes needs memory.
     pub(crate) fn try_merge(&mut self, left: Span<K>, right: Span<K>) -> Result<Option<V>, AllocError> {
         let whole = Span::new(left.first, right.last);
         self.own(whole)?; // before anything changes

@@ -68,9 +68,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// of c children have the potential `max(0, c - 16) / 15` (for 31 slots; `(c - 1) / 15` for the
     /// first and the last node of a level, which split unevenly). Then the nodes plus the
     /// potentials of a level grow by one fifteenth for each child that arrives. A split turns a
-    /// potential of one into a node. Merges, shares and removals add nothing, given that a freed
-    /// node comes back to the reservation (`NodePool::keep`). Every existing node may be full: that
-    /// is one split each, and three for the edges.
+    /// potential of one into a node. Merges, shares and removals add nothing, because a freed node
+    /// comes back to the reservation (`NodePool::keep`). Every existing node may be full: that adds
+    /// one split each, and three for the edges.
     ///
     /// If nodes outside of `span` are still shared, rebalancing may make a store copy a neighbour
     /// on each level of two paths (TREE-5).
@@ -80,8 +80,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
         let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
         let again = stores / (slots / 2).max(1);
-        // New levels: the first may come with the first store. For another one the root has to fill
-        // up, and for each one after that the nodes below it as well.
+        // New levels: the first may come with the first store. The second needs a full new root,
+        // and each further one also full nodes below it.
         let mut inners = 0usize;
         let mut fill = slots - 1;
         for level in 1..MAX_HEIGHT {
@@ -107,8 +107,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(())
     }
 
-    /// [`Tree::set_aside`], with the box of `memo`. On failure nothing more is set aside than
-    /// before.
+    /// [`Tree::set_aside`], with the box of `memo`. On failure as much is set aside as before.
     fn set_aside_all(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
         if !(NodePool::<Leaf<K, V, S>>::could_hold(leaves) && NodePool::<Inner<K, S>>::could_hold(inners)) {
             return Err(AllocError);
@@ -267,8 +266,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             let other = self.inners.take();
             let (first, last) = self.edges(path, level + 1);
-            // The child goes behind another one, so a descending fill inserts at 1, where `cut`
-            // expects 0.
+            // The child goes behind its left half, so a descending fill inserts at 1; `cut` expects
+            // 0.
             let (cut, goes_left) =
                 if first && at == 1 { (1, true) } else { cut(Inner::<K, S>::SLOTS, len, at, 1, false, last) };
             node.transfer(cut, len - cut, other, 0);

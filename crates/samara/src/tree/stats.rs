@@ -1,5 +1,4 @@
-//! What a map is made of, in numbers: how many nodes of which kind, and their bytes. `check` counts
-//! them.
+//! The layout of a map in numbers: nodes of each kind, and their bytes. `check` counts them.
 
 /// The layout of a map: see [`RangeMap::stats`](crate::RangeMap::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

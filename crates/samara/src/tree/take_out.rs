@@ -32,7 +32,7 @@ impl<K: Key, V, S: Shape> TakeOut<K, V, S> {
     /// # Safety
     /// Exactly `left` entries meet `window`, and no other map holds a node of the tree.
     pub(crate) unsafe fn new(tree: &mut Tree<K, V, S>, window: Span<K>, left: usize) -> Self {
-        // SAFETY: no other map holds a node, as the caller promises, and a value that no one has
+        // SAFETY: no other map holds a node, as the caller promises, and a value that has not been
         // dropped is a valid `ManuallyDrop`.
         let tree = unsafe { tree.move_as::<ManuallyDrop<V>>() };
         let (front, mut back) = (tree.place(window.first), tree.place(window.last));

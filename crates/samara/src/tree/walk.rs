@@ -2,9 +2,9 @@
 //!
 //! Two places walk towards each other, leaf by leaf. A place steps on only when the next entry is
 //! requested, so neither ever passes the other. A step goes to the next child of the leaf's parent,
-//! or of the next inner node under the same grandparent. Beyond these it descends from the root
-//! again, and also where the parent is not known: many walks end in the leaf that they begin in,
-//! and need no ancestors. An end that is an end of the map is looked for when it is needed.
+//! or of the next inner node under the same grandparent. Beyond these, or if the parent is not
+//! known, it descends from the root again. Many walks end in the leaf that they begin in, and need
+//! no ancestors. The map's first and last entry are looked up only when needed.
 //!
 //! - **WALK-1** A walk borrows the tree, so its leaves stay live and not empty.
 //! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf, `front.slot <=
@@ -104,7 +104,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Moves `place` to its [`Tree::neighbour`], word by word: the next step would wait for words
-    /// that are copied just after they were stored. Returns `false` if there is none.
+    /// that are copied just after they were stored. Returns `false` if there is no neighbour.
     ///
     /// # Safety
     /// As there.
@@ -238,7 +238,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if first.0.first(first.1) > span.last {
                 return None;
             }
-            // Not before the first entry: that meets `span`, so it does not begin after its end.
+            // Not before `first`, which meets `span` and so does not begin after its end.
             let last = near(first, span.last).or_else(|| self.find_before(span.last))?;
             Some([first, last])
         }
@@ -314,7 +314,7 @@ pub(crate) struct Walk<'a, K: Key, V, S: Shape> {
     front: Option<Place<K, V, S>>,
     /// The place behind the last entry; `None` behind the last entry of the map.
     back: Option<Place<K, V, S>>,
-    /// Whether the walk meets no entry. Nothing is then known of its ends.
+    /// Whether the walk meets no entry. Its ends are then unknown.
     done: bool,
 }
 

@@ -205,7 +205,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
         sync::read(self.at, false);
         // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised.
         let len = unsafe { (*self.header()).len as usize };
-        // More than any leaf has: this one has been freed, and overwritten (`spoil`).
+        // More entries than any leaf has: this leaf was freed and overwritten (`spoil`).
         debug_assert!(len <= Self::PACKED.max(Self::WIDE));
         len
     }
@@ -385,13 +385,13 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
             if self.is_wide() {
                 F::rank(self.keys().0, Self::WIDE, key)
             } else if key.high() == self.high() {
-                // The word does not wait for the leaf. This is so for nearly all keys: a leaf's
-                // region hardly ever begins below its own upper half.
+                // The word does not depend on the leaf. Nearly all keys come here: a leaf's region
+                // hardly ever begins below its own upper half.
                 F::rank_words(self.words().0, Self::PACKED, key.low())
             } else if key.high() < self.high() {
                 0
             } else {
-                self.len() // LEAF-4: all words are below the sought one, and no padding is
+                self.len() // LEAF-4: all words are below the sought one, the padding is not
             }
         }
     }

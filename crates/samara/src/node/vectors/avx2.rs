@@ -1,12 +1,12 @@
 //! Search and shifts with 256-bit vectors, for processors without AVX-512.
 //!
-//! Everything here is inlined into [`run`], which has the processor's features. A closure might not
-//! be: then each instruction would be a call.
+//! Everything here is inlined into [`run`], which enables the processor's features. A closure might
+//! not be inlined: then each instruction would be a call.
 //!
-//! There are neither lane masks nor comparisons of unsigned words. So signs are turned before
-//! comparing; comparisons that do not fill a byte of lanes are packed to one byte a word, and
-//! counted; and where 64-bit words do not fill whole vectors, the last vector overlaps the one
-//! before it, and the words that it has in common with it are left out.
+//! AVX2 has neither lane masks nor comparisons of unsigned words. So sign bits are flipped before
+//! comparing. Comparisons that do not fill a byte of lanes are packed to one byte per word, and
+//! counted. If 64-bit words do not fill whole vectors, the last vector overlaps the one before it,
+//! and the common words are left out.
 
 use crate::node::search::{Job, Portable, Search, sixteen_from};
 use crate::node::shape::{INNER_SLOTS, LEAF_SLOTS, MEDIUM_SLOTS};
@@ -25,7 +25,7 @@ pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
     unsafe { job.run::<Avx2>() }
 }
 
-/// [`run`] for a job that no registers hold.
+/// [`run`] for a job that does not fit in registers.
 ///
 /// # Safety
 /// As there; the job is not used afterwards.
@@ -36,7 +36,7 @@ pub(crate) unsafe fn run_at<K, J: Job<K>>(job: &mut ManuallyDrop<J>) -> J::Out {
     unsafe { ManuallyDrop::take(job).run::<Avx2>() }
 }
 
-/// Four 64-bit words, as signed words in the same order.
+/// Four 64-bit words with flipped sign bits: as signed words they have the same order.
 ///
 /// # Safety
 /// Four words are readable, and the processor has AVX2.
@@ -46,7 +46,7 @@ unsafe fn turned<K: Key>(words: *const K) -> __m256i {
     unsafe { _mm256_xor_si256(_mm256_loadu_si256(words.cast()), _mm256_set1_epi64x(i64::MIN)) }
 }
 
-/// Which of eight 64-bit words are below a word whose sign was turned: 32 bits each.
+/// Which of eight 64-bit words are below a word with flipped sign bit: 32 bits each.
 ///
 /// # Safety
 /// Eight words are readable, and the processor has AVX2.
@@ -59,7 +59,7 @@ unsafe fn below<K: Key>(words: *const K, sought: __m256i) -> __m256i {
     }
 }
 
-/// Which words of vector `k` are below a word whose sign was turned; all that are not there are.
+/// Which words of vector `k` are below a word with flipped sign bit; absent words are.
 ///
 /// # Safety
 /// As for [`eight`].
@@ -72,12 +72,10 @@ unsafe fn words_below(words: *const u32, slots: usize, k: usize, sought: __m256i
     }
 }
 
-/// Vector `k` of `slots` 32-bit words (see [`whole`]): words 8k to 8k + 7, 0 for those that are not
-/// there.
+/// Vector `k` of `slots` 32-bit words (see [`whole`]): words 8k to 8k + 7, and 0 for absent ones.
 ///
 /// All vectors begin where those of a shift do: a load across two vectors that were just stored
-/// would wait for the cache. What lies behind the words is not read: other threads may be changing
-/// it.
+/// would wait for the cache. Memory behind the words is not read: other threads may be changing it.
 ///
 /// # Safety
 /// `slots` words are readable, and the processor has AVX2.
@@ -98,9 +96,9 @@ unsafe fn eight(words: *const u32, slots: usize, k: usize) -> __m256i {
     }
 }
 
-/// Puts vector `k` of `slots` words where [`eight`] has it from, in stores of the same sizes: a
-/// load is served at once from a store that has all of it, and begins with it. Nothing behind the
-/// words is written, for the next array begins there.
+/// Stores vector `k` of `slots` words where [`eight`] loads it, in pieces of the same sizes: a load
+/// is forwarded at once from a store that begins at the same address and covers it. Nothing behind
+/// the words is written, because the next array begins there.
 ///
 /// # Safety
 /// `slots` words are writable, and the processor has AVX2.
@@ -120,15 +118,15 @@ unsafe fn put_eight(words: *mut u32, slots: usize, k: usize, vector: __m256i) {
     }
 }
 
-/// Whether packed leaves have this many slots, and their words lack three of filling their vectors.
+/// Whether packed leaves have this many slots, so that the words are three short of whole vectors.
 #[inline(always)]
 fn whole(slots: usize) -> bool {
     matches!(slots, MEDIUM_SLOTS | LEAF_SLOTS)
 }
 
-/// The gaps before entries 8k to 8k + 7 of a leaf, each one too much: their first words without the
-/// last words of the entries before. There is none before entry 0. `before` has the last words
-/// before these, moved up by one lane, and gets the next ones.
+/// The gaps before entries 8k to 8k + 7 of a leaf, each plus one: their first words minus the last
+/// words of the entries before. Entry 0 has no gap. `before` holds the last words of the vector
+/// before, moved up by one lane, and receives those of this one.
 ///
 /// # Safety
 /// As for [`eight`], in both arrays.
@@ -175,17 +173,17 @@ impl Search for Avx2 {
                 let from = sixteen_from(keys, slots, key);
                 let half = keys.add(from);
                 let below = _mm256_packs_epi16(below(half, sought), below(half.add(8), sought));
-                // Two bits a key.
+                // Two bits per key.
                 return from + ((_mm256_movemask_epi8(below) as u32).count_ones() / 2) as usize;
             }
-            // Halves down to eight keys, which are compared at once.
+            // Halves down to eight keys, and compares these at once.
             let (mut rank, mut n) = (0, slots);
             while n > 8 {
                 let half = n - n.div_ceil(2).max(8);
                 rank = if *keys.add(rank + half - 1) < key { rank + half } else { rank };
                 n -= half;
             }
-            // Four bits a key.
+            // Four bits per key.
             rank + ((_mm256_movemask_epi8(below(keys.add(rank), sought)) as u32).count_ones() / 4) as usize
         }
     }
@@ -403,7 +401,7 @@ impl Search for Avx2 {
     }
 }
 
-/// The gaps before entries `at` to `at + 3`, with their signs turned.
+/// The gaps before entries `at` to `at + 3`, with flipped sign bits.
 ///
 /// # Safety
 /// `at + 4` words are readable in both arrays, `at` is not 0, and the processor has AVX2.
@@ -427,7 +425,7 @@ unsafe fn greater(a: __m256i, b: __m256i) -> __m256i {
     unsafe { _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a)) }
 }
 
-/// The greatest of four words whose signs were turned.
+/// The greatest of four words with flipped sign bits.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -441,7 +439,7 @@ unsafe fn greatest_lane<K: Key>(words: __m256i) -> K {
     }
 }
 
-/// 28 words without a bit, and 28 with all: from word `28 - n` on, a mask of all lanes from `n` on.
+/// 28 words of zeros, then 28 of ones: from word `28 - n` on, a mask of all lanes from `n` on.
 static MASKS: [u64; 56] = {
     let mut masks = [0; 56];
     let mut at = 28;

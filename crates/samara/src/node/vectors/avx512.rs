@@ -1,6 +1,6 @@
 //! Search and shifts with 512-bit vectors.
 //!
-//! Shifts keep their words in registers: a load that overlaps a store just made one slot further on
+//! Shifts keep their words in registers: a load that overlaps a store just made one slot higher
 //! would wait for the cache.
 
 use crate::node::search::{Job, Portable, SHIFTED, Search, sixteen_from};
@@ -20,7 +20,7 @@ pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
     unsafe { job.run::<Avx512>() }
 }
 
-/// [`run`] for a job that no registers hold.
+/// [`run`] for a job that does not fit in registers.
 ///
 /// # Safety
 /// As there; the job is not used afterwards.

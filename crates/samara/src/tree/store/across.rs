@@ -1,9 +1,9 @@
 //! A store over a range that meets entries of several leaves.
 //!
-//! The first leaf takes the new entry. The leaves behind it are taken out, except for a last one
-//! that keeps entries. Where no leaf loses an entry, because only the border between two of them
-//! moves (a heap that grows page by page), nothing is rebalanced, in a tree that shares no nodes.
-//! Does not know how a range within one leaf is stored (`store`).
+//! The first leaf takes the new entry. The leaves behind it are taken out, except for the last one
+//! if it keeps entries. If only the border between two leaves moves and neither loses an entry (a
+//! heap that grows page by page), nothing is rebalanced, in a tree that shares no nodes. Does not
+//! know how a range within one leaf is stored (`store`).
 
 use crate::node::Raw;
 use crate::node::leaf::Leaf;
@@ -89,17 +89,17 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(())
     }
 
-    /// Commits a new entry that takes the last place in the leaf of `path`, of the entry in slot
-    /// `at` if there is one, and the beginning of the entry of `behind`, the first one of the next
+    /// Commits a new entry as the last one in the leaf of `path`, replacing the entry in slot `at`
+    /// if there is one, and trims the start of the entry of `behind`, the first one of the next
     /// leaf. Returns the value that it displaces.
     ///
     /// # Safety
     /// Both are current paths of this tree, which shares no node and has no log. The entry of
     /// `behind` meets `span` and ends behind it. Slot `at` holds the last entry of its leaf, which
     /// lies within `span`, or is the first free one. If the entry before `at` meets `span`, it
-    /// begins before it, and no other entry of the leaf meets it. There is an entry that `span`
-    /// meets in the leaf, so it begins in the leaf's region. The leaf's form holds `span`. Nothing
-    /// is parked.
+    /// begins before `span`, and no other entry of the leaf meets `span`. `span` meets an entry of
+    /// the leaf, so it begins in the leaf's region. The leaf's form holds `span`. Nothing is
+    /// parked.
     unsafe fn commit_border(&mut self, path: &Path, behind: &Path, at: usize, span: Span<K>, value: V) -> Option<V> {
         // SAFETY: LEAF-3: the nodes of both paths are live, and the slots hold entries or are free,
         // as the caller promises. LEAF-4: an entry that is trimmed keeps a bound and has the other
@@ -181,8 +181,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Commits the new entry, and the removal of all entries from slot `at` on, in the leaf of
-    /// `path`. Returns what that displaces: the value in the slot of the new entry, and parked
-    /// values.
+    /// `path`. Returns the displaced values: that in the slot of the new entry, and the parked
+    /// ones.
     ///
     /// # Safety
     /// `path` is a current path of this tree, `at` is at most the length of its leaf, and

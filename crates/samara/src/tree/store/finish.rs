@@ -53,7 +53,7 @@ pub(super) unsafe fn park<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, at: usize, n
 
 /// The values that a store has displaced.
 pub(super) struct Displacement<V> {
-    /// The value in whose slot the stored one is now.
+    /// The old value of the slot that now holds the stored one.
     pub(super) old: Option<V>,
     /// The values parked in the first leaf and in the last one.
     pub(super) parked: [Parked<V>; 2],

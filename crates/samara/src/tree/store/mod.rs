@@ -1,4 +1,4 @@
-//! Storing: replaces one range by one entry, or by nothing, whatever it held before.
+//! Storing: replaces the contents of one range by one entry, or by nothing.
 //!
 //! A store has five steps. *Plan*: find what the range meets, and clone the value of an entry that
 //! is cut in two. *Reserve*: set the nodes of a split aside (`room`). *Observe*: report each piece
@@ -16,9 +16,9 @@
 //! - **STORE-2** Between commit and rebalancing, leaves may be thin or empty. This is not visible,
 //!   because the tree is borrowed.
 //!
-//! This file stores in one leaf, `over` in the place of one or two of its entries; `across` stores
-//! over several. Does not know how nodes split
-//! (`split`), merge (`rebalance`) or fill a hole (`hole`).
+//! This file stores in one leaf, `over` replaces one or two of its entries, `across` stores over
+//! several leaves. Does not know how nodes split (`split`), merge (`rebalance`) or fill a hole
+//! (`hole`).
 
 mod across;
 mod finish;
@@ -111,7 +111,7 @@ unsafe fn end_of_overlap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, 
     to
 }
 
-/// What a store does to the entries of one leaf that it meets, one at least.
+/// What a store does to the entries that it meets in one leaf, at least one.
 #[derive(Clone, Copy)]
 struct Plan {
     /// The entries in the slots `from..to` meet the range.
@@ -244,7 +244,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if value.is_some()
                 && let Some(place) = place_of(leaf, from, span)
             {
-                // The value is moved here, not before: most of what it costs is its copies.
+                // The value is moved only here, because copying it is most of the cost.
                 match (place, value) {
                     (_, None) => {}
                     (Target::Gap(next), Some(value)) => self.fill_packed_gap::<F>(&path, span, next, value),

@@ -1,5 +1,5 @@
-//! A store in the place of one or two whole entries of a leaf, and of the gaps beside them:
-//! memory that joins what it touches. Moves one slot at most and scans no leaf, unless its widest
+//! A store that replaces exactly one or two whole entries of a leaf, and gaps beside them: an area
+//! that merges with those it touches. Moves one slot at most and scans no leaf, unless its widest
 //! gap vanishes. The values that it displaces are moved out, not parked, and dropped last.
 //!
 //! Does not know how thin leaves are rebalanced.
@@ -29,7 +29,7 @@ pub(super) struct Over<K> {
 pub(super) enum Target<K> {
     /// Into a gap of a packed leaf, and there is a free slot: the first key of the entry behind it.
     Gap(K),
-    /// Over one or two whole entries, and nothing of others.
+    /// Over one or two whole entries, and no part of others.
     Over(Over<K>),
 }
 
@@ -89,7 +89,7 @@ fn over<K: Key>(
         let next = first(from + gone);
         return (span.last < next).then_some(Over { gone, next });
     }
-    // The run behind the leaf's last entry is none of this leaf's.
+    // The run behind the leaf's last entry is not in its region.
     (span.last == last(from + gone - 1)).then_some(Over { gone, next: span.last.wrapping_add(K::ONE) })
 }
 
@@ -111,7 +111,7 @@ pub(super) unsafe fn observe_whole<K: Key, V, S: Shape>(
 }
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
-    /// Stores an entry in the place of those that [`place_of`] has found.
+    /// Replaces the entries that [`place_of`] has found by a new one.
     ///
     /// # Safety
     /// `path` is a current path of this tree to the first of them, [`place_of`] has returned
@@ -151,7 +151,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             } else {
                 self.follow(path);
             }
-            // The map is whole. If a drop panics, the other value is dropped all the same.
+            // The map is whole. If one drop panics, the other value is still dropped.
             drop((first, second));
         }
     }

@@ -1,8 +1,8 @@
-//! Room for a store: whether the leaf can take the new entries, and which of split, change of form
-//! or neighbour makes room if it cannot.
+//! Room for a store: whether the leaf can take the new entries; if not, whether a split, a change
+//! of form or the neighbour makes room.
 //!
 //! Reserves memory. Changes no entry: a leaf may change its form, or be halved. The exception is
-//! `store_in_previous`, the commit of a store for which the leaf before has room.
+//! `store_in_previous`, which commits a store into the leaf before.
 
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;
