@@ -9,8 +9,8 @@
 //! The crate is `no_std`. Without its default features it needs `alloc`, and atomics of pointer
 //! width with compare-and-swap.
 //!
-//! **A thread that calls [`write`](SharedRangeMap::write) while it holds a [`WriteGuard`] of the
-//! same map waits for itself.** With `std` it panics; without `std` it hangs. In `if let Some(x) =
+//! **A thread must not call [`write`](SharedRangeMap::write) while it holds a [`WriteGuard`] of the
+//! same map.** With `std` it panics; without `std` it hangs. In `if let Some(x) =
 //! map.write().get(1)` the guard lives to the end of the `if let`: bind the result first.
 //!
 //! ```
@@ -133,7 +133,7 @@
 //!   width.
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for
 //!   [`RangeMap`], as the ascending sequence of `(first, last, value)`, and for [`RangeSet`], as
-//!   the ascending sequence of `(first, last)`. Deserializing checks that the ranges hold keys,
+//!   the ascending sequence of `(first, last)`. Deserializing checks that the ranges are not empty,
 //!   ascend and do not overlap. Needs no `std`.
 //! - `search`, `testing`, `long`: for tests and benchmarks of this repository: a switch for the
 //!   search path; maps with nodes of three and five slots, fault points; campaigns of hours.

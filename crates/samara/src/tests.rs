@@ -1,5 +1,5 @@
-//! Tests of what no test from outside can see: node sizes, and the search implementations side by
-//! side.
+//! Tests of internals that no outside test can see: node sizes, and the search implementations side
+//! by side.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -11,13 +11,13 @@ use alloc::vec::Vec;
 /// Slots of arrays of keys: of inner nodes, of wide leaves, and others.
 const SLOTS: &[usize] = if cfg!(miri) { &[3, 5, 7, 20, 31] } else { &[3, 5, 7, 8, 9, 13, 15, 16, 20, 22, 29, 31, 63] };
 
-/// Slots of arrays of words: of packed leaves, and the most there can be.
+/// Slots of arrays of words: of packed leaves, and the maximum.
 const WORDS: &[usize] = if cfg!(miri) { &[5, 13, 29] } else { &[5, 13, 29, 32] };
 
-/// Tries one of this many.
+/// Tries every `STEP`th case.
 const STEP: usize = if cfg!(miri) { 13 } else { 1 };
 
-/// How full an array of this many slots can be: Miri is too slow for all of it.
+/// The fills of an array of this many slots; fewer under Miri, which is slow.
 fn fills(slots: usize) -> impl Iterator<Item = usize> {
     (0..=slots).filter(move |len| !cfg!(miri) || [slots / 2, slots].contains(len))
 }
@@ -88,7 +88,7 @@ fn ranks<F: Search>(search: F) {
     }
 }
 
-/// The same for 32-bit words.
+/// [`ranks`] for 32-bit words.
 fn words<F: Search>(search: F) {
     let _ = search;
     for &slots in WORDS {
@@ -312,8 +312,8 @@ fn vector_searches_are_the_definition() {
     }
 }
 
-/// However a map of many leaves came to be, a removal remembers the hole; a map of one leaf has no
-/// memory for it (but for a place: `maps_of_one_leaf_remember_a_place`).
+/// However a map of many leaves was made, a removal remembers the hole. A map of one leaf has no
+/// memory for a hole, only for a place (`maps_of_one_leaf_remember_a_place`).
 #[test]
 fn maps_of_many_leaves_remember_holes() {
     type Map = crate::RangeMap<u64, u64>;
@@ -385,7 +385,7 @@ fn maps_of_one_leaf_remember_a_place() {
     }
     let spans = |at: u64| [Span::new(at + 10, at + 14), Span::new(at + 15, at + 19), Span::new(at + 20, at + 24)];
     for far in [0, 1 << 40] {
-        // With an entry whose keys have other upper halves, the leaf is wide.
+        // An entry whose keys have other upper halves makes the leaf wide.
         let [before, _, behind] = spans(far);
         remembers([Span::new(0, 4), before, behind].map(|span| (span, 1)).into_iter().collect(), spans(far));
     }
@@ -408,7 +408,7 @@ fn pools_of_one_word() {
     let (mut pool, mut bulk) = (Pool::new(), Bulk::new());
     assert_eq!(pool.ensure_by(12, || bulk.make()), Ok(12));
     drop(bulk);
-    // The thirteenth may be had, the fourteenth not.
+    // The thirteenth allocation succeeds, the fourteenth fails.
     let mut left = 1;
     let failing = pool.ensure_by(14, || {
         left -= 1;

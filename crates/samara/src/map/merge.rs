@@ -149,7 +149,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// to the one before them. The joined entry keeps the lowest one's value; the others' are
     /// dropped.
     ///
-    /// `joins` sees, in ascending order, each pair of touching entries of which at least one meets
+    /// `joins` sees, in ascending order, each pair of touching entries if one or both meet
     /// `window`. Its first argument is the lower entry, with all that has joined it so far. So an
     /// entry that meets the window goes on to join what is above it, beyond the window too; what is
     /// below it joins only up to the first entry below the window. The method repeats

@@ -232,7 +232,7 @@ unsafe fn sixteen(words: *const u32, word: u32) -> usize {
     use core::arch::x86_64::*;
     // SAFETY: the caller promises 16 words, and the processor has SSE2.
     unsafe {
-        // Only signed words are compared: all signs are turned.
+        // SSE2 compares only signed words, so sign bits are flipped.
         let sign = _mm_set1_epi32(i32::MIN);
         let sought = _mm_xor_si128(_mm_set1_epi32(word as i32), sign);
         let below = |at| _mm_cmplt_epi32(_mm_xor_si128(_mm_loadu_si128(words.add(at).cast()), sign), sought);

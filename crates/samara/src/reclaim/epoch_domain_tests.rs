@@ -41,7 +41,7 @@ fn later_guards_hold_nothing_up() {
     assert!(!domain.has_passed(&stamp));
     drop(earlier);
     assert!(domain.has_passed(&stamp));
-    // Nor does one that comes back at once.
+    // A guard that is made after it does not hold it up.
     let _back = a.pin();
     assert!(domain.has_passed(&stamp));
     let second = domain.stamp();
@@ -91,7 +91,7 @@ fn without_its_heavy_barrier_a_stamp_waits() {
     assert!(domain.has_passed(&stamp));
 }
 
-/// EPOCH-4: no program stores so often that a 64-bit epoch would wrap; on 32 bits it could.
+/// EPOCH-4: no program stores often enough to wrap a 64-bit epoch; a 32-bit one could wrap.
 #[test]
 fn the_epoch_ends_at_its_highest() {
     let domain = domain();

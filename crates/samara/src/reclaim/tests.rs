@@ -1,6 +1,6 @@
 //! Tests of what `Reclaim` promises, for each implementation. Other tests of this process share the
-//! domains. So a test asks again until an answer comes that must come, and asks many times for an
-//! answer that must not come.
+//! domains. So a test repeats a question until the required answer comes, and asks many times for
+//! an answer that must not come.
 
 use crate::reclaim::{Epoch, Fenced, Membarrier, PinHere, Quiescent, Reclaim};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -227,7 +227,7 @@ where
 {
     by_registration(r);
     another_thread(r, || r.pin_here());
-    // The thread's own registration and one made by hand are two.
+    // The thread's own registration and one made by hand are distinct.
     let (here, reader) = (r.pin_here(), r.reader());
     let stamp = r.stamp();
     drop((r.pin_here(), r.pin(&reader)));

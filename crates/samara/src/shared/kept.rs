@@ -1,7 +1,7 @@
 //! Kept copies of stages: a writer puts such a copy in place later, if nothing was stored there
 //! meanwhile.
 //!
-//! Knows how to tell whether something was; `stage` makes the copies, and knows what fits.
+//! Knows how to check that nothing was; `stage` makes the copies, and knows what fits.
 
 use crate::map::RangeMap;
 use crate::node::Raw;

@@ -1,4 +1,4 @@
-//! Which batches a look for writers is for (LIMBO-2).
+//! Tests of which batches a look for writers covers (LIMBO-2).
 
 use super::*;
 use crate::node::shape::Normal;
@@ -57,8 +57,8 @@ impl Scene {
         self.collect(&[]);
     }
 
-    /// Collects. The `i`th question whether writers have left is answered by `left[i]`, and those
-    /// behind by no. Returns the number of questions.
+    /// Collects. `left[i]` answers the `i`th question whether writers have left; later questions
+    /// are answered `false`. Returns the number of questions.
     fn collect(&mut self, left: &[bool]) -> usize {
         let Scene { limbo, reclaim, leaves, inners, returned } = self;
         let (mut asked, mut freed) = (0, Freed::new(returned));

@@ -1,4 +1,4 @@
-//! Tests of the lock: one holder at a time, and a panic instead of a deadlock with oneself.
+//! Tests of the lock: one holder at a time, and a panic instead of a self-deadlock.
 
 use super::Lock;
 

@@ -59,15 +59,15 @@ use core::panic::RefUnwindSafe;
 /// the write [handle](Self::write). Each store is atomic for readers, however many entries it
 /// replaces. Threads that store at the same time each have a [`SharedWriter`](Self::writer).
 ///
-/// **Drop the handle before you ask for it again.** A thread that holds the handle waits for itself
-/// if it calls [`write`](Self::write) or [`writer`](Self::writer), or stores through a
-/// [`SharedWriter`]. So does a thread that asks for the handle or a snapshot, or stores, from
-/// within a store: in an observer, a predicate, a closure of a store, or a value's `clone`. With
-/// `std` this panics with a message, whatever other threads do, and the map is as it was. One case
-/// is detected only with debug assertions: a store by a second [`SharedWriter`] of the same thread
-/// within a store by the first. Without `std` threads cannot be distinguished, and the thread waits
-/// for ever. The temporaries of `match map.write().get(key) { .. }` and of `if let` live as long as
-/// the arms: bind the result first.
+/// **Drop the handle before you ask for it again.** A thread that holds the handle must not call
+/// [`write`](Self::write) or [`writer`](Self::writer), or store through a [`SharedWriter`]. Nor may
+/// a thread ask for the handle or a snapshot, or store, from within a store: in an observer, a
+/// predicate, a closure of a store, or a value's `clone`. With `std` this panics with a message,
+/// whatever other threads do, and the map is as it was. One case is detected only with debug
+/// assertions: a store by a second [`SharedWriter`] of the same thread within a store by the first.
+/// Without `std` threads cannot be distinguished, so the thread deadlocks. The temporaries of
+/// `match map.write().get(key) { .. }` and of `if let` live as long as the arms: bind the result
+/// first.
 ///
 /// # Consistency
 /// - **A lookup** ([`get`](SharedGuard::get) and the methods built on it) is atomic: bounds and
@@ -101,10 +101,10 @@ use core::panic::RefUnwindSafe;
 ///
 /// *Progress.* Readers go on whatever writers do, even if a thread is stopped in the middle of a
 /// store or ends there. Writers wait for one another in no promised order. A writer that is
-/// scheduled gets its turn if the others let go now and then, but none is promised to be next. A
-/// thread that takes the handle keeps out new stores by `SharedWriter`s and waits only for those
-/// under way, so a crowd of `SharedWriter`s does not keep it waiting. They wait as long as the
-/// handle is held.
+/// scheduled gets its turn if the others let go now and then, but no order is promised. A thread
+/// that takes the handle keeps out new stores by `SharedWriter`s and waits only for those under
+/// way, so a crowd of `SharedWriter`s does not keep it waiting. They wait as long as the handle is
+/// held.
 ///
 /// *Priorities.* There is no priority inheritance. A thread that waits for the handle sleeps (with
 /// `std`). A thread that waits for a `SharedWriter`'s store or for a snapshot spins, and yields
@@ -214,7 +214,7 @@ pub struct SharedRangeMap<K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) lock: Lock,
     /// The concurrent writers.
     pub(crate) gate: WriterGate<Workspace<K, V, S, R>>,
-    /// Used by the holder of `lock`, who has closed the gate.
+    /// Used by the holder of `lock`, which has closed the gate.
     pub(crate) writer: UnsafeCell<WriterSide<K, V, S, R>>,
     pub(crate) returned: Returned<K, V, S>,
     /// Declared last: it is dropped after the stamps that it made.

@@ -1,5 +1,5 @@
-//! Tests of PUBLISH-6: what must not be published is not. The verbs here leave in the part what
-//! does not fit there. The nodes of such a store are leaked, so Miri does not run these tests.
+//! Tests of PUBLISH-6: an unfit part is not published. The verbs here leave nodes in the part that
+//! do not fit there. The nodes of such a store are leaked, so Miri does not run these tests.
 
 use crate::Compact;
 use crate::node::PUBLISHED;
@@ -22,9 +22,8 @@ fn map() -> Map {
     SharedRangeMap::from_map(plain, Fenced).unwrap()
 }
 
-/// Checks that a store panics whose verb ruins the part, and that readers see nothing of it.
-/// `change` says where the store works. Checks the same for a concurrent store, where the change
-/// allows one.
+/// Checks that a store whose verb ruins the part panics, and that readers see nothing of it.
+/// `change` says where the store works. Checks a concurrent store too, where the change allows one.
 fn is_refused(change: Footprint<u64>, ruin: impl Fn(&mut Tree<u64, u64, Compact>)) {
     is_refused_by(|map| map.write().change(change, &ruin).unwrap());
     is_refused_by(|map| assert!(map.writer().unwrap().store(change, &ruin).unwrap().is_some()));
@@ -40,8 +39,8 @@ fn is_refused_by(store: impl FnOnce(&Map)) {
     assert!(text.contains("PUBLISH-6"), "{text}");
     assert_eq!(map.published.root.0.load(Ordering::Relaxed), root);
     assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(before.iter().copied()));
-    // The map goes on. Nothing that readers see is in the log as taken out: its memory would be
-    // reused here.
+    // The map stays usable. No node that readers see is in the log as taken out: its memory would
+    // be reused here.
     let mut write = map.write();
     write.check().unwrap();
     write.reclaim();

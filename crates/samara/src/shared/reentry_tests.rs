@@ -1,6 +1,6 @@
-//! Tests of REENTRY-1: a thread that would wait for itself panics, whatever other threads do
-//! meanwhile. In each, another thread holds what the store's closure asks for until the thread that
-//! is in the store has been told.
+//! Tests of REENTRY-1: a thread that would deadlock with itself panics, whatever other threads do.
+//! In each test another thread holds what the store's closure asks for, until the thread in the
+//! store has panicked.
 
 use crate::{Compact, Fenced, RangeMap, SharedRangeMap};
 use core::panic::AssertUnwindSafe;
@@ -20,13 +20,13 @@ fn a_writer_takes_what_its_documentation_says() {
     assert_eq!([size_of::<Record<crate::Epoch>>(), size_of::<Record<Fenced>>()], [384; 2]);
 }
 
-/// Who is not told within this time waits for ever.
+/// A thread that has not panicked within this time counts as deadlocked.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What the other thread does.
 #[derive(Clone, Copy, Debug)]
 enum Other {
-    /// It is in a store of its own. Its record comes before the first thread's in the list.
+    /// It is in a store of its own. Its record precedes the first thread's in the list.
     StoresBefore,
     /// The same, and its record comes after.
     StoresAfter,

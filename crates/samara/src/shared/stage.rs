@@ -362,7 +362,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
     pub fn after(&self) -> Option<impl DoubleEndedIterator<Item = (Span<K>, &V)> + Clone> {
         let (leaf, Range { start, end }) = (leaf_of(self.map())?, self.window.clone());
         // SAFETY: LEAF-1: the leaf is live and belongs to the copy, which is borrowed; the slots
-        // are below its length, or there are none.
+        // are below its length, or the range is empty.
         unsafe {
             let to = self.end_in(leaf, end);
             Some(entries(leaf, start..to))

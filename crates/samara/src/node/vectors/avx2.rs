@@ -326,8 +326,8 @@ impl Search for Avx2 {
             // portable search needs no feature.
             return unsafe { Portable::insert_word(words, slots, at, word) };
         }
-        // SAFETY: there are `slots` words, as the caller promises, who also promises AVX2. The
-        // lanes from `at + 1` on change to the word one lane below, and lane `at` to the new one.
+        // SAFETY: the caller promises `slots` words and AVX2. The lanes from `at + 1` on change to
+        // the word one lane below, and lane `at` to the new one.
         unsafe {
             let (place, word) = (_mm256_set1_epi32(at as i32), _mm256_set1_epi32(word as i32));
             let up = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
@@ -351,9 +351,8 @@ impl Search for Avx2 {
             // portable search needs no feature.
             return unsafe { Portable::remove_word(words, slots, len, at) };
         }
-        // SAFETY: there are `slots` words, as the caller promises, who also promises AVX2. The
-        // lanes `at..len - 1` change to the word one lane above, and lane `len - 1` to the highest
-        // word.
+        // SAFETY: the caller promises `slots` words and AVX2. The lanes `at..len - 1` change to the
+        // word one lane above, and lane `len - 1` to the highest word.
         unsafe {
             let (before, end) = (_mm256_set1_epi32(at as i32 - 1), _mm256_set1_epi32(len as i32 - 1));
             let down = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 0);

@@ -1,5 +1,5 @@
-//! Tests of the contract of [`Tree::store_in_gap`] where its caller breaks it, which no test from
-//! outside can do.
+//! Tests of [`Tree::store_in_gap`] with a caller that breaks its contract, which no outside test
+//! can do.
 
 extern crate std;
 
