@@ -21,11 +21,11 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// A write to either map first copies the shared nodes that it changes: a path of O(log n)
     /// nodes, and with it the values of one leaf or two, which are cloned. So every writing call on
     /// a map that shares nodes may need memory, even one that otherwise needs none. A call that
-    /// returns no error then aborts, as `Box` does, unless [`unshare`](Self::unshare) came first. A
-    /// `clone` that panics during a copy leaves the entries as they were, or as the call leaves
-    /// them: the latter where a node is left with few entries and its neighbour is copied to merge
-    /// the two. [`reserve`](Self::reserve) copies all shared nodes, as do `drain`, `split_off`,
-    /// `retain` and owned iteration: O(n). Copied nodes stay separate.
+    /// returns no error then aborts, as `Box` does, unless [`unshare`](Self::unshare) came first.
+    /// If a `clone` panics during a copy, the entries are as they were, or as the call leaves them:
+    /// the latter if the panic comes when the neighbour of a node left with few entries is copied
+    /// to merge the two. [`reserve`](Self::reserve) copies all shared nodes, as do `drain`,
+    /// `split_off`, `retain` and owned iteration: O(n). Copied nodes stay separate.
     ///
     /// # Errors
     /// [`AllocError`] beyond about a thousand million (2^30) snapshots of one map.

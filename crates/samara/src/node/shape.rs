@@ -40,8 +40,8 @@ pub enum Tiny {}
 /// Small nodes, for programs that hold many maps of few entries: inner nodes of 7 slots and leaves
 /// of 5, which take 128 bytes with `u64` keys and 8-byte values. So a map that never had more than
 /// four entries takes 192 bytes in all, where one of [`Normal`] nodes takes 576. A map of several
-/// leaves, of either shape, takes 312 bytes more, in which it remembers its last removal and its
-/// last lookup.
+/// leaves, of either shape, takes 312 bytes more, in which it remembers its last removal and the
+/// place of its last lookup.
 ///
 /// Everything works as with normal nodes, at a price: a map of many entries is taller. With a
 /// thousand ranges a lookup or a replacement takes twice as long, with a hundred thousand two to

@@ -41,7 +41,7 @@ fn later_guards_hold_nothing_up() {
     assert!(!domain.has_passed(&stamp));
     drop(earlier);
     assert!(domain.has_passed(&stamp));
-    // A guard that is made after it does not hold it up.
+    // A new guard of the same thread does not hold up the stamp either.
     let _back = a.pin();
     assert!(domain.has_passed(&stamp));
     let second = domain.stamp();
