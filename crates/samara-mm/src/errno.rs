@@ -45,8 +45,8 @@ pub enum Errno {
     EOVERFLOW = 75,
     /// MAP_SHARED_VALIDATE does not know a flag, or the backing does not support it.
     EOPNOTSUPP = 95,
-    /// The time for waiting was over ([`Caller::timeout`](crate::Caller::timeout)). No call of
-    /// Linux gives this here.
+    /// The call waited longer than its timeout ([`Caller::timeout`](crate::Caller::timeout)). Linux
+    /// never returns it for these calls.
     ETIMEDOUT = 110,
 }
 

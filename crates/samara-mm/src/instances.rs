@@ -1,15 +1,15 @@
 //! The spaces of [`FileId`], compiled once in this library for the tests of the workspace.
 //!
-//! A generic function is compiled in each program that uses it, unless a library below has compiled
-//! it already (and neither is optimised). So each of some twenty test programs, which all use the
-//! same types, would compile the address space anew. Feature `testing` only.
+//! Each program compiles the generic functions that it uses, unless a library that it depends on
+//! has compiled them already (in builds without optimisation). Without this module, each of some
+//! twenty test programs would compile the same address space again. Feature `testing` only.
 
 use crate::*;
 use alloc::string::ToString;
 
 type Space = AddressSpace<FileId>;
 
-// What is used is compiled; what calls it is never run.
+// `#[used]` makes the compiler generate the function. Nothing calls it.
 #[used]
 static SPACES: fn(&mut Space, &MapRequest<FileId>, &RemapRequest) -> usize = spaces;
 

@@ -1,5 +1,6 @@
 //! Address spaces that change their areas as Linux's mm layer does. The rules are those of Linux
-//! 5.10 to 7.3, as far as [`Features`] covers their differences. Numbers are those of x86-64.
+//! 5.10 to 7.3, as far as [`Features`] covers their differences. Numbers of calls, flags and errors
+//! are x86-64's.
 //!
 //! An [`AddressSpace`] holds areas (Linux: VMAs) in a [`samara::RangeMap`] and changes them by
 //! Linux's rules: [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap),
@@ -8,8 +9,8 @@
 //! [`fork`](AddressSpace::fork) and more.
 //!
 //! - Each call returns its [`Plan`]: which ranges it unmapped, split, merged and mapped.
-//! - A call happens whole or not at all. The exceptions are the partial effects that Linux itself
-//!   leaves behind; the [`Error`] lists them.
+//! - A refused call changes nothing, except for the partial effects that Linux itself leaves
+//!   behind; the [`Error`] lists them.
 //! - [`why_not_merged`](AddressSpace::why_not_merged) gives the reasons for any boundary between
 //!   two touching areas.
 //! - A space displays as `/proc/PID/maps`. [`smaps`](AddressSpace::smaps) displays it as
@@ -37,9 +38,9 @@
 //! ```
 //!
 //! # Starting
-//! An emulator keeps one space per process. It tells the space where heap and stack are and which
-//! memory is written, asks it for the area behind a fault, and returns the number of an [`Errno`]
-//! to the program.
+//! An emulator keeps one space per process. It reports to the space where heap and stack are and
+//! which memory is written, asks for the area behind a fault, and returns the number of an
+//! [`Errno`] to the program.
 //!
 //! ```
 //! use samara_mm::{
@@ -100,8 +101,8 @@
 //! `touch`, `areas_in`. [`find_gap`](AddressSpace::find_gap) takes a [`GapQuery`] and returns a
 //! [`Span`], both with inclusive ends.
 //!
-//! Types of [`samara`] that this interface names are re-exported here: [`Span`], [`GapQuery`] and
-//! [`End`], the errors [`AllocError`] and [`StoreError`], which an [`Errno`] is made from, and
+//! Types of [`samara`] in this interface are re-exported here: [`Span`], [`GapQuery`] and [`End`],
+//! the errors [`AllocError`] and [`StoreError`] (an [`Errno`] is made from either), and
 //! [`TreeViolation`], a case of [`Violation`].
 //!
 //! # What the caller decides
@@ -117,9 +118,10 @@
 //!
 //! # Threads
 //! [`SharedAddressSpace`] (feature `shared`, on with `std`) has the same calls with `&self`: faults
-//! take no lock, and calls of disjoint ranges run at the same time. [`files::ReverseMap`] says who
-//! maps a range of a file; [`Backing::links`] makes shared spaces keep it up to date.
-//! [`SharedAddressSpace::holders`] says who may hold a page of private memory after forks.
+//! take no lock, and calls of disjoint ranges run at the same time. [`files::ReverseMap`] lists the
+//! areas that map a range of a file; [`Backing::links`] makes shared spaces keep it up to date.
+//! [`SharedAddressSpace::holders`] lists the areas that may hold a page of private memory after
+//! forks.
 //!
 //! # Consistency
 //! An [`AddressSpace`] has one owner and no interior mutability: while a `&AddressSpace` lives, the

@@ -1,27 +1,26 @@
-//! How threads change the sums of a space, and keep its limits, without a word that all of them
-//! write: each has *credit*, and counts what it adds and takes out for itself.
+//! Changes of the sums of a space, within its limits, without a shared counter: each thread has
+//! *credit*, and counts for itself what it adds and removes.
 //!
 //! Knows sums and limits; knows no call and no address.
 //!
-//! - **CREDIT-1** `lent` is the sum of all credit. The sums of `base`, which leave out what threads
-//!   have counted since they last settled, and `lent` together exceed no limit. No thread adds more
-//!   than its credit. So no limit is exceeded, whichever thread settles when.
-//! - **CREDIT-2** What a thread takes out counts for the thread alone until it settles. So where
-//!   credit is refused, a limit may still be far: the call then takes the whole space, whose holder
-//!   settles for everybody, and knows all sums.
+//! - **CREDIT-1** `lent` is the sum of all credit. The sums of `base` exclude what threads have
+//!   counted since they last settled. These sums and `lent` together exceed no limit, and no thread
+//!   adds more than its credit. So no limit is exceeded, in whatever order threads settle.
+//! - **CREDIT-2** What a thread removes counts for this thread alone until it settles. So credit
+//!   may be refused far below the limit. The call then takes the whole space: its holder settles
+//!   all threads and knows the exact sums.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::space::AddressSpace;
 use crate::space::limits::{Caps, Counters, Overcommit};
 
-/// More areas than an update in a window adds: its new one, and one for each of two cuts, in each
-/// of two windows.
+/// More areas than an update adds: in each of two windows a new one, and one for each of two cuts.
 const AREAS: usize = 16;
-/// Bytes that a thread gets at most beyond what it needs.
+/// Maximum number of bytes of credit, unless a call needs more.
 const BYTES: u64 = 1 << 40;
-/// Each thread is given 1/64 of what is left. Then 300 threads have room at the default limit of
-/// areas.
+/// Each thread gets 1/64 of the remaining room. At the default limit of areas that serves 300
+/// threads.
 const PARTS: u64 = 64;
 
 /// The most that an update may add to the sums of a space.
@@ -31,20 +30,20 @@ pub(crate) struct Growth {
     pub(crate) bytes: u64,
     /// Areas, besides those that any update in a window may add.
     pub(crate) areas: usize,
-    /// Whether its answer may depend on how much is locked.
+    /// Whether the answer may depend on how much is locked.
     pub(crate) locks: bool,
 }
 
-/// What a thread may add.
+/// The amounts that a thread may add.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Credit {
-    /// To each sum but that of locked bytes.
+    /// For each sum except that of locked bytes.
     bytes: u64,
     areas: usize,
     locked: u64,
 }
 
-/// What a thread has added since it settled, modulo 2^64.
+/// The amounts that a thread has added since it settled, modulo 2^64.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Since {
     sums: Counters,
@@ -93,7 +92,7 @@ impl Credit {
         let part = |left: u64| (left >= growth.bytes).then(|| growth.bytes.max((left / PARTS).min(BYTES)));
         let sums = &base.counters;
         let promised = match base.config.overcommit {
-            // They look at one call alone.
+            // These modes check each call alone.
             Overcommit::Always | Overcommit::Guess { .. } => u64::MAX,
             Overcommit::Never { limit, admin_reserve, user_reserve } => {
                 let kept = admin_reserve.saturating_add(user_reserve);
@@ -114,19 +113,19 @@ impl Credit {
         Some(Credit { bytes, areas, locked })
     }
 
-    /// The sum of all credit, with more of it.
+    /// The sum of two credits.
     pub(crate) fn and(self, more: Credit) -> Credit {
         Credit { bytes: self.bytes + more.bytes, areas: self.areas + more.areas, locked: self.locked + more.locked }
     }
 
-    /// The sum of all credit, without a part of it.
+    /// This credit without a part of it.
     pub(crate) fn without(self, part: Credit) -> Credit {
         Credit { bytes: self.bytes - part.bytes, areas: self.areas - part.areas, locked: self.locked - part.locked }
     }
 }
 
-/// What was added, of a sum modulo 2^64. What was taken out is negative: a thread that has settled
-/// may have taken out what another one, which has not, has added.
+/// The increase of a sum modulo 2^64. A sum may be negative: a thread that has settled may have
+/// removed what a thread that has not settled added.
 fn added(sum: u64) -> u64 {
     if sum > u64::MAX / 2 { 0 } else { sum }
 }

@@ -1,18 +1,18 @@
-//! Range locks that are held: waiting for one, marking what changes under it, and its end.
+//! A held range lock: acquiring it, marking the changes under it, and releasing it.
 //!
-//! Knows the range lock (`range_lock`), who sleeps for it (`sleepers`) and the gate of faults
+//! Knows the range lock (`range_lock`), its sleeping threads (`sleepers`) and the gate of faults
 //! (`fault_gate`); knows no call.
 //!
-//! - **HELD-1** `Held` takes back its range lock, its marks and what it has set aside when it is
-//!   dropped, also while a panic unwinds. If that was in the stores, it first does what UPDATE-3
-//!   says.
-//! - **HELD-2** A thread that finds a request before its own takes its own back and stands aside:
-//!   then it has no request, and holds nothing. It asks again when it sees the record of the other
-//!   one free. So a thread that makes one call after the other goes on, with what it needs in its
-//!   cache, and few wait in line behind one that has to wake up first. For one range lock a thread
-//!   stands aside and naps as often as its patience says ([`Wait::PATIENCE`] at most); without a
-//!   nap it is over in some microseconds. Then the request stays, and is granted as RANGE-1 says:
-//!   no call waits for ever. With a deadline there is no patience.
+//! - **HELD-1** Dropping `Held` releases the range lock, the marks and the reserved memory, also
+//!   while a panic unwinds. If the panic was in the stores, it first repairs links, sums and break
+//!   (UPDATE-3).
+//! - **HELD-2** A thread that finds an earlier request withdraws its own and stands aside: it has
+//!   no request, holds nothing, and retries once the other record has no request in its way. So a
+//!   thread that makes call after call keeps its cache warm, and few threads queue behind one that
+//!   has to wake up first. For one range lock a thread withdraws its request and naps
+//!   [`Wait::PATIENCE`] times at most, together; without naps that takes some microseconds. Then
+//!   its request stays in the queue and is granted by RANGE-1, so no call waits for ever. A thread
+//!   with a deadline queues at once.
 
 use crate::area::Backing;
 use crate::errno::Errno;
@@ -28,25 +28,24 @@ use core::mem;
 use core::time::Duration;
 use samara::{PinHere, Reclaim, Span};
 
-/// Number of looks at a request in line before the thread sleeps: some microseconds.
+/// Number of looks at an earlier request before a queued thread sleeps: some microseconds.
 const LOOKS: u32 = 256;
-/// Number of looks, each later than the one before, until a thread that stands aside naps: some
-/// microseconds.
+/// Number of looks, with growing pauses, before a thread that stands aside naps: some microseconds.
 const GLANCES: u32 = 8;
-/// No patience. For who asks for the whole space: it would see one of the threads that keep the
-/// space busy go away, and meet the next.
+/// No patience: queue at once. For a request of the whole space, which would retry after one busy
+/// thread is gone and meet the next.
 pub(crate) const IN_LINE: u32 = 0;
-/// The round of a pause that is a nap.
+/// The `round` that makes [`Wait::pause`] nap.
 const NAP: u32 = 128;
 
 /// A range lock.
 pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     shared: &'s SharedAddressSpace<B, R, W>,
     pub(crate) record: &'s CallRecord<B, W>,
-    /// When it stops waiting for faults.
+    /// When `mark` stops waiting for faults.
     deadline: Option<Duration>,
     marked: [Option<Changing>; 2],
-    /// What the record has of it, if it was taken out (RECORD-2).
+    /// The record's `work`, while it is taken out (RECORD-2).
     work: Vec<Work<B>>,
 }
 
@@ -65,7 +64,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         patience: u32,
     ) -> Result<Self, Errno> {
         shared.leave_leaked(record);
-        // Who has little time would use it up aside, without a place.
+        // A thread with a deadline might spend it all outside the queue.
         let mut patience = if deadline.is_some() { IN_LINE } else { patience };
         let mut has_waited = false;
         loop {
@@ -85,7 +84,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         }
     }
 
-    /// The range lock of the record's request, which is granted or about to be.
+    /// The range lock of the record's request, which is granted or will be.
     #[inline]
     fn granted(
         shared: &'s SharedAddressSpace<B, R, W>,
@@ -123,7 +122,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         range_lock::last_before(turn, others, W::pause)
     }
 
-    /// Takes the request back, and waits until the other one is gone, or the patience (HELD-2).
+    /// Withdraws the request; waits until the other one is gone, or the patience (HELD-2).
     #[cold]
     fn stand_aside(self, turn: &Turn, before: Before<'s>, patience: &mut u32) {
         drop(self);
@@ -140,7 +139,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         }
     }
 
-    /// Waits until nothing that meets the turn is before it.
+    /// Waits until no earlier request meets the turn.
     #[cold]
     fn wait_in_line(&self, turn: &Turn, before: Before<'s>) -> Result<(), Errno> {
         self.record.counts.queued.add_one();
@@ -179,8 +178,8 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         in_time::<W>(self.deadline)
     }
 
-    /// Takes the thread's work out of its record, and makes sure that its settings are current, and
-    /// that it may add `growth`. `false`: a limit is too close.
+    /// Takes the thread's work out of its record, updates its settings, and makes sure that it may
+    /// add `growth`. `false`: a limit is too close.
     ///
     /// # Errors
     /// ENOMEM.
@@ -212,8 +211,8 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
                 self.shared.marks.raise(change);
             }
         }
-        // Each record once: what is announced there later gives way (FAULT-1). So threads that try
-        // again and again keep no other call waiting.
+        // Looks at each record until it is free once: later announcements give way (FAULT-1). So
+        // threads that retry faults again and again do not starve the call.
         let is_free = |record: &FaultRecord| changes.iter().flatten().all(|change| record.is_free(*change));
         for record in self.shared.faults.iter() {
             let mut round = 0;
@@ -272,7 +271,7 @@ where
         self.calls.iter().map(|record| &record.request)
     }
 
-    /// Waits until no other call holds a range lock, and brings `base` up to date (SHARED-2).
+    /// Acquires the range lock of the whole space, and brings `base` up to date (SHARED-2).
     pub(crate) fn hold_whole<'s>(
         &'s self,
         record: &'s CallRecord<B, W>,
@@ -291,8 +290,8 @@ where
         Ok(held)
     }
 
-    /// Takes back the range lock of a guard that was leaked, whose thread asks for another one or
-    /// gives its record back.
+    /// Releases the range lock of a leaked guard, when its thread requests another one or gives its
+    /// record back.
     #[inline]
     pub(crate) fn leave_leaked(&self, record: &CallRecord<B, W>) {
         if record.request.is_active() {
@@ -300,7 +299,7 @@ where
         }
     }
 
-    /// Takes back the range lock of this record, whose thread this is.
+    /// Releases the range lock of the calling thread's record.
     #[inline]
     fn leave(&self, record: &CallRecord<B, W>) {
         let spans = record.request.spans();
@@ -311,7 +310,7 @@ where
         }
     }
 
-    /// Wakes those that sleep until the thread of this rank leaves its range lock.
+    /// Wakes the threads that sleep until the thread of this rank releases its range lock.
     #[cold]
     fn wake(&self, left: usize) {
         let wake = |sleeper| {

@@ -1,37 +1,36 @@
 //! Updates of one leaf of the tree: a call whose window lies in one leaf runs on a copy of that
-//! leaf, under the lock of the leaf's parent, and the copy takes the leaf's place. It reads
-//! nothing that another such call elsewhere writes, but for marks of the same hash, so calls of
-//! disjoint leaves hardly slow one another down.
+//! leaf, under the lock of the leaf's parent, and the copy replaces the leaf (copy-on-write). It
+//! reads no word that such a call in another leaf writes, except marks of the same hash, so calls
+//! of disjoint leaves hardly slow one another down.
 //!
-//! Knows the order of these steps; knows no call. An update that would have to wait, or that needs
-//! more than one leaf, is made by `update` instead. The order is:
+//! Knows the order of these steps; knows no call. `update` is the fallback for calls that would
+//! have to wait or need more than one leaf. The order is:
 //!
 //! 1. Stage the leaf ([`SharedWriter::stage`](samara::SharedWriter::stage)). From here on no other
-//!    update of a leaf changes what this one looks at.
-//! 2. See that no range lock is held or asked for that meets the window (LEAF-UPDATE-1).
+//!    update of a leaf changes the areas that this one reads.
+//! 2. Check that no range lock that meets the window is held or requested (LEAF-UPDATE-1).
 //! 3. Run the call on the copy, and find what changed.
-//! 4. Mark that, and see that no fault is there (`fault_gate`).
+//! 4. Mark the change, and check that no fault is announced there (`fault_gate`).
 //! 5. Publish the copy, then the break (LEAF-UPDATE-2).
 //!
-//! Where the embedder applies the plan [briefly](crate::Caller::brief), it does so after step 4.
-//! Where it may take longer, the update takes the range lock of its window after step 3,
-//! keeps the copy and releases the leaf's lock. Then it sets memory aside, marks, waits for faults
-//! and has the plan applied. At the end the copy takes the leaf's place if that leaf is still in
-//! the tree; otherwise the update stores the areas that the call has changed.
+//! If the embedder applies the plan [briefly](crate::Caller::brief), it does so after step 4. If it
+//! may take longer, the update takes the range lock of its window after step 3, keeps the copy and
+//! releases the parent's lock. Then it reserves memory, marks, waits for faults and lets the
+//! embedder apply the plan. At the end the copy replaces the leaf if that leaf is still in the
+//! tree; otherwise the update stores the areas that the call has changed.
 //!
-//! - **LEAF-UPDATE-1** A thread that asks for a range lock raises the marks of `asked`, stores its
+//! - **LEAF-UPDATE-1** A thread that requests a range lock raises the marks of `asked`, stores its
 //!   request, waits until the stages that have begun are over, and then looks at other requests. A
-//!   stage loads those marks, and the requests if one is raised. Each side stores before it loads,
-//!   with a full fence between. So either the stage sees the request and gives up, or the thread
-//!   that asks waits for the end of the stage.
+//!   stage loads those marks, and the requests if a mark is raised. Each side stores before it
+//!   loads, with a full fence between. So either the stage sees the request and gives up, or the
+//!   requesting thread waits for the end of the stage.
 //! - **LEAF-UPDATE-2** The break is stored before the lock of the leaf's parent is released, or the
-//!   range lock. Two calls that need the same break have a window with the same page: so they have
-//!   the same lock, or that of the node that has taken the parent's place, or one sees the other's
-//!   range lock.
-//! - **LEAF-UPDATE-3** A stage waits for other stages and stores of the tree only, as every store
-//!   does: what else is in its way makes it give up, and nothing has happened. The embedder's code
-//!   that runs meanwhile waits for no call ([`Backing`], `Reach::asks`). So it can be waited for,
-//!   and so can the lock that it has.
+//!   range lock. The windows of two calls that use the break share a page. So both take the same
+//!   lock, or that of the node that replaced the parent, or one sees the other's range lock.
+//! - **LEAF-UPDATE-3** A stage waits only for other stages and stores of the tree, as every store
+//!   does; any other obstacle makes it give up before it has changed anything. The embedder's code
+//!   that runs meanwhile waits for no call ([`Backing`], `Reach::asks`). So a thread may wait for a
+//!   stage, or for its lock, without deadlock.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -54,27 +53,27 @@ use core::mem;
 use core::time::Duration;
 use samara::{Kept, Normal, PinHere, RangeMap, Reclaim, Span, Stage};
 
-/// Number of further looks at a fault that is in the way, before a stage gives up.
+/// Number of further looks at an announced fault before a stage gives up.
 const LOOKS: u32 = 64;
 
 /// An area and its span.
 type Entry<'a, B> = (Span, &'a Area<B>);
 
-/// What an update of one leaf has.
+/// The state of an update of one leaf.
 struct Leaf<'a, 'e, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     record: &'s CallRecord<B, W>,
     first: &'a Reach,
     since: &'a mut Since,
     misfits: &'a mut Misfits,
-    /// Where leaves are to be regrouped afterwards.
+    /// Set if the leaves are to be regrouped afterwards.
     regroups: &'a mut Option<Reach>,
     deadline: Option<Duration>,
     apply: &'a mut Apply<'e>,
-    /// What is left to do, where the embedder applies the plan after the stage.
+    /// Receives the rest of the update, if the embedder applies the plan after the stage.
     later: &'a mut Option<Later<'s, 'c, B, R, W>>,
 }
 
-/// Where a leaf is staged: the areas of a thread's own space.
+/// The place where a leaf is staged: the areas of a thread's own space.
 struct Copies<'a, B>(&'a mut AddressSpace<B>);
 
 impl<B> Borrow<RangeMap<u64, Area<B>>> for Copies<'_, B> {
@@ -91,34 +90,34 @@ impl<B> BorrowMut<RangeMap<u64, Area<B>>> for Copies<'_, B> {
     }
 }
 
-/// A leaf that is staged there.
+/// A leaf that is staged in [`Copies`].
 type Staged<'l, 'a, 's, B, R> = Stage<'l, 's, u64, Area<B>, R, Normal, Copies<'a, B>>;
 
-/// A range lock, and what is left to do under it.
+/// A range lock, and the rest of the update under it.
 type Later<'s, 'c, B, R, W> = (Held<'s, B, R, W>, Ran<'s, 'c, B>);
 
-/// A call that has run on the copy of a leaf, and was not made yet.
+/// A call that has run on the copy of a leaf and is not published.
 struct Ran<'s, 'c, B> {
     window: (u64, u64),
     /// The sums of the window before the call, and the number of its areas.
     before: (Counters, usize),
-    /// The number of its areas after it.
+    /// The number of areas in the window after the call.
     new: usize,
     plan: &'c Plan,
     reach: Reach,
-    /// What has changed of the areas.
+    /// The change of areas, if any.
     changed: Option<Changed>,
     /// `None`: the copy cannot be put back.
     kept: Option<Kept<'s, u64, Area<B>>>,
 }
 
-/// What a call has changed.
+/// A change of areas that a call made.
 #[derive(Clone, Copy)]
 struct Changed {
     range: Changing,
     /// Number of areas there afterwards.
     areas: usize,
-    /// Whether that is one, which covers the range.
+    /// Whether a single area covers the range afterwards.
     covers: bool,
 }
 
@@ -129,7 +128,7 @@ impl Changed {
     }
 }
 
-/// What is about to change, marked until this is dropped.
+/// A range that is about to change, marked until this is dropped.
 struct Marked<'a> {
     marks: &'a Marks,
     range: &'a ChangeRange,
@@ -159,8 +158,8 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Makes a call in one leaf. `confirm` is asked when what changes is marked. `NeedsWhole`: it
-    /// needs more than a leaf, or somebody's patience; nothing has happened.
+    /// Makes a call in one leaf. Calls `confirm` after the change is marked. `NeedsWhole`: the call
+    /// needs more than a leaf, or has to wait; nothing has happened.
     #[allow(clippy::too_many_arguments)] // each is a step of its own
     pub(crate) fn update_leaf<'s>(
         &'s self,
@@ -173,10 +172,10 @@ where
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
         self.leave_leaked(record);
-        // Dropped after `kept`: its end may wait for the lock of the space, whose holder may wait
-        // for the record's work.
+        // Dropped after `kept`: dropping it may wait for the lock of the space, and the holder of
+        // that lock may wait for the record's work.
         let mut later = None;
-        // RECORD-2: only the holder of the whole space takes it besides, for a moment.
+        // RECORD-2: only the holder of the whole space also takes it, for a moment.
         let Some(mut kept) = record.work.try_lock() else { return Attempt::NeedsWhole };
         let [work] = &mut **kept else { return Attempt::NeedsWhole };
         let first = reach(self);
@@ -204,7 +203,7 @@ where
         });
         if let Some(reach) = regroups {
             drop(kept);
-            // Only if no other call is in the way.
+            // Regroup only if no other call is in the way.
             let span = Spans::one(Span::new(reach.start, reach.end - 1));
             if let Ok(held) = Held::wait(self, record, span, Mode::Change, Some(W::now()), IN_LINE) {
                 regroup(writer, &reach);
@@ -249,8 +248,8 @@ where
         }
         let page = self.config.page_size.bytes();
         let locked = Span::new(window.0.saturating_sub(page), window.1.saturating_add(page) - 1);
-        // Here, where what others have published of this leaf is seen: a caller that links an area
-        // says so before it publishes that.
+        // Loaded in the stage, which has seen all earlier publications of this leaf: a caller that
+        // links an area sets this flag before it publishes the area.
         let has_links = self.map.may_have_links();
         if !is_plain || has_links || self.is_asked_for(record.rank, locked) {
             return Attempt::NeedsWhole;
@@ -279,10 +278,10 @@ where
             let held = Held::take(self, record, locked, leaf.deadline);
             let kept = stage.keep();
             *leaf.later = Some((held, Ran { window, before, new, plan, reach: *first, changed, kept }));
-            return Attempt::NeedsWhole; // not looked at: there is something left to do
+            return Attempt::NeedsWhole; // ignored: `later` is set
         }
         let Some(changed) = changed else { return Attempt::NeedsWhole };
-        // Where the leaf's end moves, the copy often does not fit: nothing is marked in vain.
+        // If the leaf's end moves, the copy often does not fit. Check that before marking.
         let moves_end = changed.is_some() && stage.moves_end();
         if moves_end && !stage.fits() {
             return Attempt::NeedsWhole;
@@ -326,8 +325,8 @@ where
     }
 
     /// Makes the change of a call that has run and whose window is locked: marks it, waits for the
-    /// faults there, lets the embedder apply the plan, and puts the copy in place. Where the leaf
-    /// has changed meanwhile, it stores what differs.
+    /// faults there, lets the embedder apply the plan, and puts the copy in place. If the leaf has
+    /// changed meanwhile, it stores the difference.
     #[allow(clippy::too_many_arguments)] // each is a step of its own
     fn make_later(
         &self,
@@ -402,7 +401,7 @@ where
         Attempt::Done
     }
 
-    /// [`changed`](Self::changed), where the copy is no leaf any more.
+    /// [`changed`](Self::changed) for a copy that no longer is one leaf.
     #[cold]
     fn changed_apart(&self, stage: &mut Staged<'_, '_, '_, B, R>, (low, high): (u64, u64)) -> Option<Changed> {
         let copy = mem::take(stage.copy());
@@ -426,7 +425,7 @@ where
         changed
     }
 
-    /// Whether another thread has a range lock that meets the span, or asks for one.
+    /// Whether another thread holds or requests a range lock that meets the span.
     #[inline]
     fn is_asked_for(&self, rank: usize, span: Span) -> bool {
         self.asked.may_meet(Changing::of(span)) && self.is_requested(rank, Spans::one(span))
@@ -451,7 +450,7 @@ where
         (is_admitted && !now.whole && stage.aim(Span::new(now.start, now.end - 1))).then_some(now)
     }
 
-    /// Whether the reach is as it was computed before the leaf was staged.
+    /// Whether the reach is still the one that was computed before the leaf was staged.
     #[inline]
     fn is_still_the_reach(&self, first: &Reach, reach: &dyn Fn(&Self) -> Reach) -> bool {
         if first.brk.is_some_and(|brk| brk != self.current_break()) {
@@ -476,15 +475,15 @@ where
         }
     }
 
-    /// What has changed in the window, and takes down what others must know of it. `None`: it is
-    /// no leaf any more.
+    /// The change in the window; records for other threads what they must know of it. `None`: the
+    /// copy no longer is one leaf.
     #[inline]
     fn changed(&self, stage: &Staged<'_, '_, '_, B, R>) -> Option<Option<Changed>> {
         let (old, new) = stage.differing(same)?;
         Some(self.between(old, new))
     }
 
-    /// What takes the place of areas, and what was there.
+    /// The change from `old` to `new`, if there is one.
     #[inline]
     fn between<'a>(
         &self,
@@ -496,7 +495,7 @@ where
     {
         let (mut range, mut areas) = (None, 0);
         for (span, area) in new {
-            // LINKS-1: a leaf links nothing.
+            // LINKS-1: an update of a leaf links nothing.
             debug_assert!(self.map.may_have_links() || map_of(area).is_none(), "the call did not set `asks`: {span:?}");
             self.note(area);
             (range, areas) = (and(range, span), areas + 1);
@@ -506,7 +505,7 @@ where
         range.map(|range| Changed { range, covers: areas == 1 && of_new == Some(range), areas })
     }
 
-    /// Whether no fault is announced in what is marked. Looks several times.
+    /// Whether no fault is announced in the marked range. Looks several times.
     #[inline]
     fn is_free_of_faults(&self, change: Changing) -> bool {
         let look = |fault: &FaultRecord| {
@@ -517,7 +516,7 @@ where
     }
 }
 
-/// What is marked: all that the plan touches and that has changed of the areas.
+/// The range to mark: all that the plan touches, and all areas that change.
 #[inline]
 fn marks(plan: &Plan, changed: Option<Changed>, reach: &Reach) -> Option<Changing> {
     let all = touched(plan).chain(changed.map(|changed| changed.range));

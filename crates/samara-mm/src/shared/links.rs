@@ -1,12 +1,12 @@
-//! What spaces do with the reverse maps of their files: link the areas that come, unlink those that
-//! go, with one acquisition of a lock for each file that a call changes.
+//! Keeps the reverse maps of a space's files up to date: links new areas and unlinks removed ones,
+//! with one acquisition of a lock for each file that a call changes.
 //!
-//! Knows areas and reverse maps; knows no call, no lock of a space and no plan. `link_plan` has the
-//! changes of one update.
+//! Knows areas and reverse maps; knows no call, no lock of a space and no plan. `link_plan`
+//! collects the changes of one update.
 //!
-//! - **LINKS-1** Between updates, the areas of a space that are linked are those that
-//!   [`file_area`] gives, each in the map of its file. An update changes the links after the
-//!   embedder has applied its plan, and before anybody sees its areas.
+//! - **LINKS-1** Between updates, the linked areas of a space are those whose file has a map that
+//!   takes them ([`file_area`]), each in that map. An update changes the links after the embedder
+//!   has applied its plan, and before other threads see the new areas.
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
@@ -30,23 +30,23 @@ pub(crate) type Areas<B, R> = SharedRangeMap<u64, Area<B>, R>;
 /// A view of them.
 type Guard<'m, B, R> = SharedGuard<'m, u64, Area<B>, R>;
 
-/// A number that no other space of the process has.
+/// A number that is unique among the spaces of the process.
 fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: numbers are only compared.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The reverse map that an area belongs in, if its file has one. Anonymous memory of `/dev/zero`
-/// shows no page of it.
+/// The reverse map in which an area is linked, if its file has one. A private map of `/dev/zero`
+/// shows no page of the file.
 pub(crate) fn map_of<B: Backing>(area: &Area<B>) -> Option<&dyn Links> {
     let Object::File(file) = &area.object else { return None };
     let map = file.links()?;
     (!area.is_anonymous()).then_some(map)
 }
 
-/// What is linked for an area whose file has a map. `None`: nothing, because the map takes no such
-/// area ([`FileArea::pages`]).
+/// The link of an area whose file has a map. `None`: the map takes no such area
+/// ([`FileArea::pages`]).
 fn file_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option<FileArea> {
     let first = span.first >> page_size.trailing_zeros(); // a power of two
     let offset = area.bias.wrapping_add(first).checked_mul(page_size)?;
@@ -56,7 +56,7 @@ fn file_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option<F
 }
 
 impl LinkPlan {
-    /// Adds an area that comes or goes, if it is linked.
+    /// Adds an area that is inserted (`comes`) or removed, if it is linked.
     ///
     /// # Errors
     /// ENOMEM.
@@ -73,7 +73,7 @@ impl LinkPlan {
     }
 }
 
-/// The map of an area that is changed, from the areas as they were and as they will be.
+/// Finds the map of a changed area, in the areas before or after the change.
 pub(crate) fn find_in<'a, B: Backing>(
     old: &'a RangeMap<u64, Area<B>>,
     new: &'a RangeMap<u64, Area<B>>,
@@ -84,7 +84,7 @@ pub(crate) fn find_in<'a, B: Backing>(
     }
 }
 
-/// The map of an area that comes, from the areas that are there, or that goes, from `gone`.
+/// Finds the map of a changed area: of an inserted one in `now`, of a removed one in `gone`.
 pub(crate) fn find_after<'a, B: Backing, R: Reclaim>(
     now: &'a Guard<'_, B, R>,
     gone: &'a RangeMap<u64, Area<B>>,
@@ -97,8 +97,8 @@ pub(crate) fn find_after<'a, B: Backing, R: Reclaim>(
 }
 
 impl<B: Backing> Work<B> {
-    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it. `op`
-    /// is the store that makes the change, if it is one.
+    /// Plans the changes of reverse maps for what the call changed in these ranges, and reserves
+    /// memory for them. `op` is the store that makes the change, if it is a single one.
     ///
     /// # Errors
     /// ENOMEM.
@@ -130,12 +130,12 @@ impl<B: Backing> Work<B> {
         Ok(self.links.reserve(space, find)?)
     }
 
-    /// Gives back what `plan_links` has set aside.
+    /// Gives back the memory that `plan_links` reserved.
     pub(crate) fn cancel_links(&mut self, space: u64) {
         self.links.cancel(space, find_in_window(&self.old, &self.space.areas));
     }
 
-    /// Makes the changes of `plan_links`, of the areas of `of`.
+    /// Makes the changes of `plan_links`, for the areas of `of`.
     pub(crate) fn make_links<R: Reclaim + PinHere>(&mut self, of: &LinkedAreas<B, R>)
     where
         B: Send + Sync,
@@ -147,7 +147,7 @@ impl<B: Backing> Work<B> {
     }
 }
 
-/// The map of an area that is changed, from the areas of a window.
+/// Finds the map of a changed area, in the areas of a window before or after the call.
 fn find_in_window<'a, B: Backing>(
     old: &'a [Entry<B>],
     new: &'a RangeMap<u64, Area<B>>,
@@ -162,7 +162,7 @@ fn find_in_window<'a, B: Backing>(
     }
 }
 
-/// A plan whose memory is set aside, for a change of the whole space.
+/// The plan of a change of the whole space, with its memory reserved.
 pub(crate) struct WholePlan<'a, B: Backing> {
     plan: LinkPlan,
     space: u64,
@@ -171,7 +171,7 @@ pub(crate) struct WholePlan<'a, B: Backing> {
 }
 
 impl<'a, B: Backing> WholePlan<'a, B> {
-    /// Sets memory aside for `plan`, which turns the links of `old` into those of `new`.
+    /// Reserves memory for `plan`, which turns the links of `old` into those of `new`.
     ///
     /// # Errors
     /// ENOMEM.
@@ -185,7 +185,7 @@ impl<'a, B: Backing> WholePlan<'a, B> {
         Ok(WholePlan { plan, space, old, new })
     }
 
-    /// Whether an area comes that may be linked.
+    /// Whether an inserted area may be linked.
     pub(crate) fn may_link(&self) -> bool {
         self.plan.may_link
     }
@@ -202,11 +202,11 @@ impl<B: Backing> Drop for WholePlan<'_, B> {
     }
 }
 
-/// All linked areas of a space, by map. The areas of a file mostly follow one another, so runs of
-/// them are put in order, and not areas.
+/// All linked areas of a space, by map. The areas of a file mostly follow one another, so this
+/// sorts runs of areas, not areas.
 struct Runs<'a> {
     areas: Vec<FileArea>,
-    /// Each with the range of its areas. In the end, one for each map.
+    /// Each map with a range of `areas`; in the end one entry for each map.
     runs: Vec<(&'a dyn Links, Range<usize>)>,
     /// Whether there is an area whose file has a map.
     may_link: bool,
@@ -249,7 +249,7 @@ impl<'a> Runs<'a> {
         Ok(all)
     }
 
-    /// Makes one run of those of the same map.
+    /// Joins all runs of the same map into one.
     fn gather(&mut self) -> Result<(), Errno> {
         let mut areas = Vec::new();
         areas.try_reserve_exact(self.areas.len()).map_err(|_| Errno::ENOMEM)?;
@@ -290,18 +290,18 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// The areas of a shared space. What is linked of them is unlinked when they go.
+/// The areas of a shared space. Dropping this unlinks them.
 pub(crate) struct LinkedAreas<B, R: Reclaim> {
-    /// The family reads it too. `None` when it was taken out.
+    /// Shared with the family. `None` after `into_map` took it.
     tree: Option<TryArc<MemberTree<B, R>>>,
     /// The number of the space.
     pub(crate) number: u64,
     page_size: u64,
-    /// Whether an area may be linked: there is one whose file has a map, though the map may take no
-    /// such area now ([`FileArea::pages`]). Set under the range lock of that area.
+    /// Whether an area may be linked: one has a file with a map, even if that map takes no such
+    /// area ([`FileArea::pages`]). Set under the range lock of that area.
     any: AtomicBool,
-    /// Unlinks all areas; `None` as long as nothing is linked. A pointer, because a destructor
-    /// knows nothing of `B`.
+    /// Unlinks all areas; `None` until they are linked. A function pointer, because `Drop` has no
+    /// bound on `B`.
     unlink: Option<fn(&Self)>,
 }
 
@@ -310,8 +310,8 @@ where
     B: Backing + Send + Sync,
     R: PinHere,
 {
-    /// Links all of these areas, one acquisition a file. O(n log n); O(1) if the caller knows that
-    /// there are none to link (`any`).
+    /// Links all areas of `tree`, one acquisition per file. O(n log n). O(1) with `any` false: the
+    /// caller knows that there is nothing to link.
     ///
     /// # Errors
     /// ENOMEM. Nothing is linked.
@@ -330,10 +330,10 @@ where
         Ok(linked)
     }
 
-    /// Takes down that an area comes that may be linked.
+    /// Notes that an area that may be linked will be inserted.
     pub(crate) fn note(&self) {
-        // Relaxed: a caller that needs to know has the whole space to itself. A word that all
-        // threads read is written once.
+        // Relaxed: a reader holds the range lock of the whole space, or has seen the area's
+        // publication. Written only once, because all threads read this word.
         if !self.may_have_links() {
             self.any.store(true, Ordering::Relaxed);
         }
@@ -361,8 +361,8 @@ where
         }
     }
 
-    /// Whether what is linked under the number of the space, in the maps of its files, are the
-    /// `areas`, which are all that it has. The first address where it is not.
+    /// Checks that exactly `areas`, which are all areas of the space, are linked under its number
+    /// in the maps of their files. Returns the first address where they are not.
     ///
     /// # Errors
     /// ENOMEM.
@@ -388,7 +388,7 @@ where
         Ok(None)
     }
 
-    /// Unlinks all areas and takes them out. The space has left its family.
+    /// Unlinks all areas and returns them. The space has left its family.
     pub(crate) fn into_map(mut self) -> RangeMap<u64, Area<B>> {
         if let Some(unlink) = self.unlink.take() {
             unlink(&self);

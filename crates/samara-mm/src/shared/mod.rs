@@ -1,39 +1,38 @@
 //! Address spaces that threads share: [`SharedAddressSpace`].
 //!
-//! The rules of calls are those of [`AddressSpace`], and so is the code: a call runs on a copy of
-//! the leaf that holds the areas around its range, which then takes the leaf's place (`leaf`), or
-//! on a small `AddressSpace` that holds these areas (`window`), under a range lock, and what it
-//! changed becomes one store of the shared tree (`update`). `faults` has the faults, which take no
-//! lock; `fault_gate` keeps them and changes of the same pages apart; `range_lock` is the range
-//! lock, and `held` has it; `record` is what a thread has of its own, in a list (`records`);
-//! `credit` keeps limits without a word that all threads write; `range_faults` keeps the areas of a
-//! buffer as they are by a range lock that others share.
-//! `calls` says how far each call reaches. `fork` makes a child that shares the tree, and
-//! `inherited` says what the areas that it has from its parent are in the child. `family` knows all
-//! spaces that come from one by forks, `lineage` which of their identities are one, and `holders`
-//! who may hold a page.
+//! Calls run the code of [`AddressSpace`]. On the fast path a call runs on a copy of the leaf that
+//! holds the areas around its range, and the copy replaces the leaf (`leaf`). Otherwise it takes a
+//! range lock and runs on a small `AddressSpace` with these areas (`window`); what it changed
+//! becomes one store of the shared tree (`update`). `faults` has the faults, which take no lock;
+//! `fault_gate` keeps faults and changes of the same page apart. `range_lock` is the range lock,
+//! and `held` acquires and releases it. `record` is per-thread state, in a list (`records`).
+//! `credit` enforces limits without a shared counter. `range_faults` keeps the areas of a buffer
+//! unchanged by a shared range lock. `calls` computes how far each call reaches. `fork` makes a
+//! child that shares the tree; `inherited` computes what the parent's areas are in the child.
+//! `family` lists all spaces that descend from one space by forks, `lineage` compares their
+//! identities, and `holders` finds the areas that may hold a page.
 //!
-//! - **SHARED-1** A call that changes areas holds a range lock on them, on what touches them and on
-//!   what touches that, from before it looks at them until they are published. Or all of these
+//! - **SHARED-1** A call that changes areas holds a range lock on them, on their neighbours and on
+//!   the neighbours of those, from before it looks at them until they are published. Or all these
 //!   areas are in one leaf, the thread has locked the leaf's parent, and no other thread has a
 //!   range lock that meets them (LEAF-UPDATE-1).
 //! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
-//!   extras. What calls have changed of the sums since their threads settled is in the threads'
-//!   records (`credit`), and the break is in `layout`. The holder of the whole space puts them
-//!   together; then `base` belongs to the areas in the tree.
-//! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
-//!   outcome of the other updates under way: its thread has credit for what it adds (CREDIT-1), and
-//!   its range lock, or the lock of its leaf's parent, covers every area that it looks at.
+//!   extras. Changes of the sums since a thread last settled are in the thread's record (`credit`),
+//!   and the break is in `layout`. The holder of the whole space adds them to `base`; then `base`
+//!   agrees with the areas in the tree.
+//! - **SHARED-3** An update that holds less than the whole space gives the same answer whether or
+//!   not the other updates under way succeed: its thread has credit for what it adds (CREDIT-1),
+//!   and its range lock, or the lock of its leaf's parent, covers every area that it looks at.
 //!   Otherwise it takes the whole space.
-//! - **SHARED-4** An update that has its range lock, and confirms the instant from before it looked
-//!   for its window (INSTANT-2), has found the window as it is.
-//! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
-//!   never waits for the first: a request waits for earlier ones only (RANGE-2), and a thread that
-//!   stands aside, which waits for later ones too, has no request and holds nothing (HELD-2); one
-//!   that is granted waits for stages under way (LEAF-UPDATE-3) and for faults only; and a fault
-//!   that is announced waits for no other call. This holds for threads that have one record of each
-//!   kind, and no guard while they make a call: what embedders are told. A reader that shows names
-//!   waits for a change of `layout`, whose thread waits for no other (LAYOUT-1).
+//! - **SHARED-4** An update has found the current window if it holds its range lock and confirms
+//!   the instant that it took before it looked for the window (INSTANT-2).
+//! - **SHARED-5** Threads inside this module never wait in a cycle. A request waits for earlier
+//!   ones only (RANGE-2). A thread that stands aside may wait for later requests, but has no
+//!   request and holds nothing (HELD-2). A granted request waits only for stages under way
+//!   (LEAF-UPDATE-3) and for faults. An announced fault waits for no other call. A reader that
+//!   shows names waits for a change of `layout`, whose thread waits for no other (LAYOUT-1). All
+//!   this requires that a thread has one record of each kind, and no guard while it makes a call,
+//!   as the public documentation demands.
 
 pub(crate) mod calls;
 pub(crate) mod check;
@@ -104,17 +103,17 @@ use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span, TryAr
 #[cfg(feature = "std")]
 use {crate::shared::wait::Sleep, samara::Fenced};
 
-/// What the lock of a space guards.
+/// The state that the lock of a space guards.
 pub(crate) struct State<B> {
     /// SHARED-2. Its `areas` are empty, and `outside` is the number of areas.
     pub(crate) base: AddressSpace<B>,
     /// The credit of all threads (CREDIT-1).
     pub(crate) lent: Credit,
-    /// Those who sleep while they wait for a range lock.
+    /// Threads that sleep until a range lock is free.
     pub(crate) sleepers: Sleepers,
 }
 
-/// What a [`Caller`] does with plans that no embedder applies: nothing.
+/// The `apply` of a [`Caller`] without an embedder: it ignores plans.
 pub type Ignore = fn(&Plan) -> Result<(), Errno>;
 
 macro_rules! shared_address_space {
@@ -126,22 +125,23 @@ macro_rules! shared_address_space {
             pub(crate) map: LinkedAreas<B, R>,
             pub(crate) config: Config,
             pub(crate) marks: Marks,
-            /// Where range locks are held or asked for (LEAF-UPDATE-1).
+            /// Marks of range locks that are held or requested (LEAF-UPDATE-1).
             pub(crate) asked: Marks,
-            /// What it has from the fork that made it.
+            /// The areas and identities that it got from the fork that made it.
             pub(crate) inherited: TryArc<Inherited<B>>,
             /// Whether its tree may hold inherited areas. Changes under the range lock of the whole
             /// space.
             pub(crate) unsettled: AtomicBool,
             /// Whether an area may be MADV_DONTFORK. Set under the range lock of that area.
             pub(crate) leaves_out: AtomicBool,
-            /// Moves that search for a place and are under way, from before their last search until
-            /// they are published or given up (PLACE-6).
+            /// Number of moves under way that search for a place, from before their last search
+            /// until they are published or given up (PLACE-6).
             pub(crate) moving: AtomicU64,
-            /// Where heap and stack are. The break changes under a range lock that meets those of
-            /// all calls that need it, the rest under that of the whole space.
+            /// Where heap and stack are. The break changes under a range lock that meets the range
+            /// locks of all calls that use it; the rest changes under the range lock of the whole
+            /// space.
             pub(crate) layout: SharedLayout,
-            /// The records of threads that make calls, and of those that fault.
+            /// The records of threads that make calls, and those of threads that fault.
             pub(crate) calls: Records<CallRecord<B, W>>,
             pub(crate) faults: Records<FaultRecord>,
             pub(crate) state: lock_api::Mutex<W::Lock, State<B>>,
@@ -157,55 +157,55 @@ shared_address_space! {
     ///   [`fault`](crate::Faulter::fault) takes no lock, writes no line that another fault writes,
     ///   and waits for no change elsewhere. It returns a guard: while that lives, the area keeps
     ///   its bounds and attributes.
-    /// - Calls that change the space lock the range that they are about, not the space. Calls of
-    ///   disjoint ranges run at the same time, but for some hundred nanoseconds where they change
-    ///   the same leaf of the tree, or leaves below the same node. [`caller`](Self::caller) says
-    ///   what an embedder does with the [`Plan`] of a call while the range is locked (page tables,
-    ///   a real `mmap`), and how long a call waits.
-    /// - [`snapshot`](Self::snapshot) is the whole space at one moment; [`maps`](Self::maps) reads
-    ///   it area by area while others change it. The space itself displays as `/proc/PID/maps` that
-    ///   way, and [`smaps`](Self::smaps) as `/proc/PID/smaps`.
+    /// - Calls that change the space lock their range, not the space. Calls of disjoint ranges run
+    ///   at the same time, except for some hundred nanoseconds where they change the same leaf of
+    ///   the tree, or leaves below the same node. A [`Caller`](crate::Caller) runs the embedder's
+    ///   code for the [`Plan`] of a call while the range is locked (page tables, a real `mmap`),
+    ///   and limits how long a call waits.
+    /// - [`snapshot`](Self::snapshot) returns the whole space at one moment; [`maps`](Self::maps)
+    ///   reads it area by area while other threads change it. Like `maps`, the space displays as
+    ///   `/proc/PID/maps`, and [`smaps`](Self::smaps) displays `/proc/PID/smaps`.
     ///
     /// # Consistency
-    /// Calls and faults that threads make at the same time have an order, one after the other, in
-    /// which [`AddressSpace`] gives the same answers and plans and ends with the same areas; a call
-    /// that ended before another one began comes before it. (Numbers of anonymous identities may
-    /// differ; which areas share one does not. A fault that grew a stack or gave an identity, and
-    /// then found its page changed again, is two faults.)
+    /// Calls and faults are linearizable: they have an order in which [`AddressSpace`], one call
+    /// after the other, gives the same answers and plans and ends with the same areas. A call that
+    /// ended before another one began comes before it. (Numbers of anonymous identities may differ;
+    /// which areas share one does not. A fault counts as two if it grew a stack or gave an
+    /// identity, and then found its page changed again.)
     ///
-    /// A fault's guard keeps changes of that page waiting. **So a thread that has a guard makes no
-    /// call on the space but [`maps`](Self::maps), [`holders`](Self::holders) and those that only
-    /// ask for a number or the settings, and no fault by another faulter**: it might wait for
-    /// itself, or for a call that waits for the guard. `snapshot`, `check` and `fork` wait too.
+    /// A fault's guard blocks changes of that page. **So a thread that has a guard must not fault
+    /// by another faulter, nor make calls on the space except [`maps`](Self::maps),
+    /// [`holders`](Self::holders) and those that return a number or the settings**: it might wait
+    /// for itself, or for a call that waits for the guard. `snapshot`, `check` and `fork` wait too.
     /// Only a [`Caller`](crate::Caller) can have a [`timeout`](crate::Caller::timeout).
     ///
     /// # Which calls overlap
-    /// A call locks its range, the areas that touch it, and those that touch these. It takes the
-    /// whole space instead, so that it waits for all other calls under way and no new one begins,
-    /// where its answer may depend on more: `mlockall`, settings, fork; calls close to a limit;
-    /// calls about areas with [`Extras`](crate::Extras) or huge pages; calls that make an area that
-    /// grows down; and calls that change many areas. A move (`mremap`) locks the range that it
-    /// leaves and the one that it goes to. Faults go on in all cases.
+    /// A call locks its range, the areas that touch it, and their neighbours. If its answer may
+    /// depend on more, it locks the whole space: it waits for all other calls under way, and no new
+    /// one begins. These are `mlockall`, settings, fork; calls close to a limit; calls about areas
+    /// with [`Extras`](crate::Extras) or huge pages; calls that make an area that grows down; and
+    /// calls that change many areas. A move (`mremap`) locks its old and its new range. No lock
+    /// stops faults.
     ///
-    /// `mmap` that searches locks the range around the place that it found, if the placement can
+    /// An `mmap` that searches locks the range around the place that it found, if the placement can
     /// search areas that threads share ([`Placement::place_among`](crate::Placement::place_among);
-    /// [`Linux`](crate::Linux) can). Where no place is free, where another thread takes the place
-    /// that it finds several times in a row, while a move that searches too is under way, and just
-    /// below a stack, it takes the whole space.
+    /// [`Linux`](crate::Linux) can). It locks the whole space if no place is free, if other threads
+    /// took several places that it found, while a move that searches is under way, and just below a
+    /// stack.
     ///
     /// # Files
-    /// Where [`Backing::links`] names a file's [`ReverseMap`](crate::files::ReverseMap), the space
-    /// keeps its areas of that file linked there, under its [`number`](Self::number): private and
-    /// shared ones, but not anonymous memory of [`/dev/zero`](Backing::is_zero). A call changes
-    /// each map under one acquisition of its lock, after the plan was applied and before others see
-    /// the areas. A query of the map that runs meanwhile may give the areas before the change or
-    /// after it. To act on an area of an answer, make a call on its space, and ask again when the
-    /// call has locked its range. [`fork`](Self::fork) links the child's areas;
-    /// [`exit`](Self::exit), [`into_space`](Self::into_space) and dropping the space unlink all.
+    /// If [`Backing::links`] returns a file's [`ReverseMap`](crate::files::ReverseMap), the space
+    /// links its areas of that file there, under its [`number`](Self::number): private and shared
+    /// ones, but not anonymous memory of [`/dev/zero`](Backing::is_zero). A call changes each map
+    /// under one acquisition of its lock, after the plan was applied and before other threads see
+    /// the areas. A concurrent query of the map may return the areas before the change or after it.
+    /// To act on an area of an answer, make a call on its space, and repeat the query once the call
+    /// has locked its range. [`fork`](Self::fork) links the child's areas; [`exit`](Self::exit),
+    /// [`into_space`](Self::into_space) and dropping the space unlink all.
     ///
     /// # Private memory
-    /// [`holders`](Self::holders) says which areas, of this space and of those that forks connect
-    /// it with, may hold a page that was written.
+    /// [`holders`](Self::holders) lists the areas that may hold a written page, in this space and
+    /// in all spaces related to it by forks.
     ///
     /// # Who waits for whom
     ///
@@ -221,17 +221,17 @@ shared_address_space! {
     /// | a question to a reverse map | the moment in which a call changes it |
     ///
     /// # Memory
-    /// A new space takes at most 6 KiB, and what its areas take. The first call adds up to 100 KiB,
-    /// and each thread that makes calls at the same time as others up to 1 MiB: the space keeps
-    /// them for later calls. A faulter takes up to 2 KiB.
+    /// A new space takes at most 6 KiB in addition to its areas. The first call adds up to 100 KiB,
+    /// and each concurrent thread that makes calls up to 1 MiB: the space keeps this memory for
+    /// later calls. A faulter takes up to 2 KiB.
     ///
     /// # Fairness
-    /// Calls whose ranges meet are not made in the order in which they came. One that would have to
-    /// wait [stands aside](Wait::PATIENCE) for some milliseconds at most, while others that came
-    /// later may pass; then it waits in line, in order. So a thread whose calls take long gets its
-    /// turn more seldom than threads with short ones. A call with a timeout, a fork, a snapshot and
-    /// whatever else needs the whole space from the start wait in line at once. A change waits for
-    /// the faults that were there before it: later ones give way.
+    /// Calls whose ranges meet are not served in order of arrival. A call that would have to wait
+    /// [stands aside](Wait::PATIENCE) for some milliseconds at most, and later calls may overtake
+    /// it; then it enters a FIFO queue. So a thread whose calls take long gets its turn less often
+    /// than threads with short calls. A call with a timeout, a fork, a snapshot and every other
+    /// call that needs the whole space from the start queue at once. A change waits for the faults
+    /// announced before it; later faults wait for the change.
     ///
     /// ```
     /// use samara_mm::{Access, Config, FileId, MapRequest, Prot, SharedAddressSpace};
@@ -249,7 +249,7 @@ shared_address_space! {
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     ///
-    /// A file that knows who maps it:
+    /// A file with a reverse map:
     /// ```
     /// use samara_mm::files::{Links, ReverseMap};
     /// use samara_mm::{Backing, Config, MapFlags, MapRequest, Prot, SharedAddressSpace, SpaceRange};
@@ -300,9 +300,9 @@ shared_address_space! {
 }
 #[cfg(not(feature = "std"))]
 shared_address_space! {
-    /// An address space that threads share: `AddressSpace` with `&self`. The documentation of the
-    /// feature `std` says more. `R` tells when memory that a fault may read can be reused, `W` how
-    /// threads wait.
+    /// An address space that threads share: `AddressSpace` with `&self`. The documentation with
+    /// feature `std` is complete. `R` decides when memory that a fault may read can be reused, `W`
+    /// how threads wait.
     <R: Reclaim, W: Wait>
 }
 
@@ -315,8 +315,7 @@ where
     /// An empty space without limits and with all capabilities.
     ///
     /// # Errors
-    /// EINVAL: [`Touches::Unseen`]. Nothing can be learnt about the last call where threads call at
-    /// the same time.
+    /// EINVAL: [`Touches::Unseen`]. With concurrent calls there is no last call to learn about.
     pub fn new(config: Config) -> Result<Self, Errno> {
         Self::from_space(AddressSpace::new(config), R::default())
     }
@@ -329,7 +328,7 @@ where
     W: Wait,
 {
     /// Shares an address space, and links its areas in the reverse maps of their files. O(nodes of
-    /// its tree), and of its areas where there are such files.
+    /// its tree); O(areas) if there are such files.
     ///
     /// # Errors
     /// EINVAL: as for [`SharedAddressSpace::new`]. ENOMEM: out of memory.
@@ -337,8 +336,8 @@ where
         Self::of_space(space, reclaim, None)
     }
 
-    /// [`from_space`](Self::from_space), as a child with a tree of its own: of this parent, whose
-    /// fork gave identities from this one on.
+    /// [`from_space`](Self::from_space) for a child with a tree of its own. `parent` is the parent
+    /// and the first identity that its fork gave.
     pub(crate) fn of_space(
         mut space: AddressSpace<B>,
         reclaim: R,
@@ -371,7 +370,7 @@ where
     }
 
     /// A space of these parts: `base` without its areas (SHARED-2), and `map`, which may hold
-    /// inherited areas if it is `unsettled`. It joins the family of `parent`, or begins one.
+    /// inherited areas if `unsettled`. The space joins the family of `parent`, or begins one.
     ///
     /// # Errors
     /// ENOMEM.
@@ -405,7 +404,7 @@ where
     /// [`exit`](Self::exit).
     ///
     /// # Errors
-    /// The space itself, if there is no memory for what it inherited in a
+    /// Returns the shared space if there is no memory for the areas that it inherited in a
     /// [`fork`](SharedAddressSpace::fork).
     #[allow(clippy::result_large_err)] // it gives the space back
     pub fn into_space(self) -> Result<AddressSpace<B>, Self> {
@@ -430,8 +429,8 @@ where
         &self.config
     }
 
-    /// How the calls so far came to their answers. Calls that the rules refused count too, if they
-    /// were tried on areas; not those that `apply` refused, or whose time was over.
+    /// Counts of the paths that calls took so far. Calls that the rules refused count too, if they
+    /// were tried on areas. Calls that `apply` refused or that timed out do not.
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::default();
         self.calls.iter().for_each(|record| record.count_to(&mut all));
@@ -441,12 +440,12 @@ where
     /// The break (SHARED-2).
     #[inline]
     pub(crate) fn current_break(&self) -> u64 {
-        // Each call that changes it had a range lock that meets the caller's, or the answer is
-        // asked again under one.
+        // Each call that changes it had a range lock that meets the caller's. A caller without a
+        // range lock looks again under one.
         self.layout.brk()
     }
 
-    /// The instant, if no publication is under way (INSTANT-2).
+    /// The current instant, if no publication is under way (INSTANT-2).
     #[inline]
     pub(crate) fn instant(&self) -> Option<Instant> {
         instant::now(self.calls.iter().map(|record| &record.published))
@@ -458,14 +457,14 @@ where
         instant::is_still(self.calls.iter().map(|record| &record.published), instant)
     }
 
-    /// Makes calls that do nothing with their plans, and wait as long as they must.
+    /// A caller that ignores plans and waits without a timeout.
     #[inline]
     pub fn caller(&self) -> Caller<'_, B, R, W, Ignore> {
         Caller::new(self, |_| Ok(()), Way::Ignores)
     }
 
-    /// Makes calls whose plans `apply` carries out, while the range is locked and before anybody
-    /// else sees the change. See [`Caller`].
+    /// A caller whose plans `apply` carries out, while the range is locked and before any other
+    /// thread sees the change. See [`Caller`].
     pub fn caller_with<F: FnMut(&Plan) -> Result<(), Errno>>(&self, apply: F) -> Caller<'_, B, R, W, F> {
         Caller::new(self, apply, Way::AtLength)
     }
@@ -479,7 +478,7 @@ pub(crate) fn sorted<B>(areas: impl Iterator<Item = (Span, Area<B>)>) -> Result<
     })
 }
 
-// A call that panics has happened as a whole or not at all: no half-done state is seen.
+// A call that panics has happened as a whole or not at all: no half-done state is visible.
 impl<B, R: Reclaim, W: Wait> UnwindSafe for SharedAddressSpace<B, R, W> {}
 impl<B, R: Reclaim, W: Wait> RefUnwindSafe for SharedAddressSpace<B, R, W> {}
 

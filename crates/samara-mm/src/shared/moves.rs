@@ -1,14 +1,13 @@
-//! `mremap` that moves memory: locks the range that the memory comes from, and the one that it goes
-//! to.
+//! `mremap` that moves memory: locks the old and the new range.
 //!
-//! Knows the order of these steps; the rules of a search are the placement's, those of the call
-//! `AddressSpace`'s. The steps are those of `search`, with two ranges.
+//! Knows the order of the steps, which are those of `search` with two ranges. The placement has the
+//! rules of a search, `AddressSpace` those of the call.
 //!
-//! - **MOVES-1** What moves here neither grows down nor keeps a guard range, so PLACE-3 and PLACE-4
-//!   hold for the new place; PLACE-6 is about the old one. Calls that duplicate memory, or leave
-//!   the old range mapped, take the whole space: they count what stays.
-//! - **MOVES-2** The window of the old range has what is behind it up to the new length, so a call
-//!   that may stay in place finds out.
+//! - **MOVES-1** Memory that moves here neither grows down nor keeps a guard range, so PLACE-3 and
+//!   PLACE-4 hold for the new place; PLACE-6 is about the old one. Calls that duplicate memory, or
+//!   leave the old range mapped, take the whole space: they also count the memory that stays.
+//! - **MOVES-2** The window of the old range reaches up to the new length, so a call sees whether
+//!   it may grow in place.
 
 use crate::area::{Anon, Area, Backing, Object};
 use crate::calls::mremap::RemapFlags;
@@ -28,7 +27,7 @@ use crate::space::plan::Plan;
 use core::time::Duration;
 use samara::{PinHere, Reclaim, Span};
 
-/// Memory that is to move.
+/// A request to move memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Move {
     pub(crate) old: u64,
@@ -39,7 +38,7 @@ pub(crate) struct Move {
     pub(crate) to: u64,
 }
 
-/// The windows of a move, apart and ascending, and what must be locked.
+/// The windows of a move, disjoint and ascending, and the ranges to lock.
 struct Around {
     windows: [(u64, u64); 2],
     spans: Spans,
@@ -82,7 +81,7 @@ where
                 Ok(held) => held,
                 Err(late) => return Some(Err(late.into())),
             };
-            // What arrives is there before the source is gone.
+            // The memory exists twice for a moment.
             let growth = Growth { bytes: want.len, areas: 0, locks: true };
             match held.admit(&growth) {
                 Ok(true) => {}
@@ -132,7 +131,7 @@ where
         None
     }
 
-    /// What the move asks a placement for. `None`: it needs the whole space, or is refused.
+    /// The request to the placement. `None`: the move needs the whole space, or is refused.
     fn want_of(&self, request: &Move, places: &mut Places<'_, B>) -> Option<Want> {
         let guard = self.map.pin();
         let (span, area) = guard.get(request.old)?;
@@ -158,7 +157,7 @@ where
         self.look(placement, want)
     }
 
-    /// The windows of a move to `place`. `None`: its addresses cannot be.
+    /// The windows of a move to `place`. `None`: the place leaves user space.
     fn around_move(&self, source: &Reach, place: u64, want: &Want, fixed: bool) -> Option<Around> {
         let page = self.config.page_size.bytes();
         place.checked_add(want.len).filter(|end| *end <= self.config.task_size)?;

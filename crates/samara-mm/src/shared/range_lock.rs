@@ -1,33 +1,32 @@
-//! Range locks: who may change which addresses, in the order of the requests that stay, and without
-//! a line that all threads write.
+//! Range locks: a FIFO queue of requests for ranges of addresses, without a cache line that all
+//! threads write.
 //!
-//! Each thread has a [`Request`] of its own, in a list. This is Lamport's bakery with ranges: a
-//! thread takes a number greater than all that it sees, and then waits for those requests that meet
-//! its own and have smaller numbers. Waiting is the caller's (`held`). Does not know what is done
-//! under a range lock.
+//! This is Lamport's bakery algorithm (a ticket lock without a shared counter), with ranges. Each
+//! thread has a [`Request`] of its own, in a list. It takes a number greater than all that it sees,
+//! and then waits for the requests that meet its own and have smaller numbers. The caller does the
+//! waiting (`held`). Does not know what is done under a range lock.
 //!
 //! - **RANGE-1** Two requests *meet* if their ranges do, and at least one of them is to change its
-//!   range ([`Mode`]). One that is granted has found that no other one meets it and comes before
-//!   it, by number and then by rank. So two granted requests never meet (but for what RANGE-4
-//!   says), requests that meet are granted in the order in which they took their numbers, and one
-//!   that meets no other does not wait.
-//! - **RANGE-2** A request waits only for requests that come before it, so no cycle of waiting
-//!   requests exists. A record has at most one request.
-//! - **RANGE-3** Ranges are stored before the request says that it is choosing its number, and not
+//!   range ([`Mode`]). A request is granted when no earlier one meets it, ordered by number and
+//!   then by rank. So two granted requests never meet (except as RANGE-4 says), requests that meet
+//!   are granted in the order of their numbers, and a request that meets no other does not wait.
+//! - **RANGE-2** A request waits only for earlier requests, so no cycle of waiting requests exists.
+//!   A record has at most one request.
+//! - **RANGE-3** Ranges are stored before the request is marked as choosing its number, and not
 //!   changed before it has left. A number is never used twice in a record. So a thread that loads a
 //!   record's word, then its ranges, and then the same word again, has the ranges of that request.
 //! - **RANGE-4** A request that is granted at once ([`Request::hold`]) comes before all others. Its
-//!   thread has found, in a stage, that no other request meets it. A thread that asks stores its
+//!   thread has found, in a stage, that no other request meets it. Any other thread stores its
 //!   request, waits for the stages that have begun, and only then looks at other requests
 //!   (LEAF-UPDATE-1); so it finds this one. Two such requests in neighbouring leaves may meet in
-//!   the page that is locked beside a window: neither thread changes what lies there.
+//!   the page that is locked beside a window: neither thread changes that page.
 //!
 //! Why no request is missed: a request stores that it is choosing, then loads all others; it stores
 //! its number, then loads all others again. Stores come before loads, with a full fence between. Of
-//! two requests, let the first be the one that stores its number first. The second then either has
-//! loaded that number before it chose its own, and so comes after it and finds it; or it was
-//! choosing when the first one looked, which waits until it has chosen (unless their ranges do not
-//! meet).
+//! two requests, let the first be the one that stores its number first. Either the second loaded
+//! that number before it chose its own: then it comes later, and finds the first. Or the second was
+//! choosing when the first looked: then the first waits until it has chosen (unless their ranges do
+//! not meet).
 
 use crate::shared::sync::{AtomicU64, Ordering, fence, load_own, store_fenced};
 use samara::Span;
@@ -37,11 +36,11 @@ use samara::Span;
 pub(crate) enum Mode {
     /// The range may change.
     Change,
-    /// The range stays as it is. Others may keep it so too.
+    /// The range must not change. Requests of this mode share it.
     Read,
 }
 
-/// What a request is about: one range, or two.
+/// The ranges of a request: one or two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
     pub(crate) first: Span,
@@ -60,14 +59,14 @@ impl Spans {
     }
 }
 
-/// Bits of a request's word below its number. None is set where there is no request.
+/// Bits of a request's word below its number. All are clear if there is no request.
 const ACTIVE: u64 = 1;
 /// The request is taking its number.
 const CHOOSING: u64 = 2;
 const READ: u64 = 4;
-/// Somebody sleeps until the request leaves.
+/// A thread sleeps until the request leaves.
 const WATCHED: u64 = 8;
-/// It was granted when it was made, and comes before all others.
+/// The request was granted when it was made, and comes before all others.
 const HELD: u64 = 16;
 /// Bits below the number.
 const BITS: u32 = 5;
@@ -75,29 +74,29 @@ const BITS: u32 = 5;
 /// A thread's request.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// The number of its request, or of its last one, and the bits.
+    /// The number of the current or last request, and the bits.
     word: AtomicU64,
-    /// First and last address of the first range, and of the second one: reversed if there is none.
+    /// First and last address of the first range, and of the second one (reversed if absent).
     ends: [AtomicU64; 4],
 }
 
 /// A request that was made, and waits for its turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// Its word, not watched: orders requests by their numbers.
+    /// Its word without WATCHED: orders requests by their numbers.
     pub(crate) word: u64,
-    /// Orders requests that have taken the same number: the place of its record in the list.
+    /// The place of its record in the list: orders requests that have the same number.
     pub(crate) rank: usize,
     spans: Spans,
 }
 
-/// A request that another one's turn waits for.
+/// An earlier request that a turn waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before<'a> {
     pub(crate) request: &'a Request,
     /// The place of its record in the list.
     pub(crate) rank: usize,
-    /// Its word, not watched.
+    /// Its word without WATCHED.
     pub(crate) word: u64,
 }
 
@@ -107,17 +106,17 @@ impl Before<'_> {
         self.request.standing(self.rank, turn) == Standing::Before(self.word)
     }
 
-    /// Whether its record has this request, or a later one, that meets the turn.
+    /// Whether its record has any request that meets the turn: this one or a later one.
     pub(crate) fn is_in_the_way(&self, turn: &Turn) -> bool {
         let last = Turn { word: turn.word | u64::MAX << BITS, rank: usize::MAX, ..*turn };
         self.request.standing(self.rank, &last) != Standing::Passed
     }
 }
 
-/// Of the requests that come before the turn and meet it, the one that comes last: where all meet,
-/// each turn waits for another one, and a thread that leaves lets one go on. `others` gives all
-/// requests but that of the turn, with their ranks. `pause` passes time while a request takes its
-/// number; it gets how often that one was looked at.
+/// The last of the earlier requests that meet the turn. If all requests meet, each turn waits for a
+/// different one, so a thread that leaves wakes only one. `others` gives all requests but that of
+/// the turn, with their ranks. `pause` waits while a request takes its number; its argument is the
+/// number of looks at that request.
 #[inline]
 pub(crate) fn last_before<'a>(
     turn: &Turn,
@@ -144,21 +143,21 @@ pub(crate) fn last_before<'a>(
     last
 }
 
-/// What another request means for one that waits for its turn.
+/// How another request relates to a waiting turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// The turn need not wait for it.
     Passed,
-    /// It is taking its number, which takes a moment.
+    /// It is taking its number: look again soon.
     Choosing,
     /// It meets the turn, and comes before it.
     Before(u64),
 }
 
 impl Request {
-    /// Asks for these ranges. `all` gives the requests of the list, this one at `rank`; whether
-    /// this one is among them makes no difference. It is called when this one can be seen: the list
-    /// may grow until then (RECORDS-1).
+    /// Requests these ranges. `all` gives the requests of the list, this one at `rank`; whether
+    /// this one is among them makes no difference. `all` is called once this one is visible: the
+    /// list may grow until then (RECORDS-1).
     #[inline]
     pub(crate) fn ask<'a, I: Iterator<Item = &'a Request>>(
         &self,
@@ -182,12 +181,12 @@ impl Request {
     #[inline]
     pub(crate) fn hold(&self, spans: Spans) {
         let idle = self.store_ends(spans);
-        // Release: with the loads in `standing` and `may_meet` (RANGE-3). A thread that looks has
-        // seen what the caller does after this (RANGE-4).
+        // Release: with the loads in `standing` and `may_meet` (RANGE-3). A thread that looks at it
+        // has waited for the caller's stage (RANGE-4).
         self.word.store(((idle >> BITS) + 1) << BITS | ACTIVE | HELD, Ordering::Release);
     }
 
-    /// Stores the ranges of the next request. Returns its word as it is.
+    /// Stores the ranges of the next request. Returns the current word.
     #[inline]
     fn store_ends(&self, spans: Spans) -> u64 {
         let idle = load_own(&self.word);
@@ -202,7 +201,7 @@ impl Request {
         idle
     }
 
-    /// What this request, at `rank` in the list, means for `turn`, which is another one's.
+    /// How this request, at `rank` in the list, relates to the `turn` of another one.
     #[inline]
     fn standing(&self, rank: usize, turn: &Turn) -> Standing {
         loop {
@@ -220,7 +219,7 @@ impl Request {
             if (word ^ again) & !WATCHED != 0 {
                 continue;
             }
-            // Of a request that is choosing, the mode is not known.
+            // The mode of a request that is choosing is not known yet.
             if !spans.meet(turn.spans) || word & turn.word & READ != 0 {
                 return Standing::Passed;
             }
@@ -228,7 +227,7 @@ impl Request {
         }
     }
 
-    /// The ranges, before another look at the word (RANGE-3); the record's own thread needs none.
+    /// The ranges. The caller must load the word again (RANGE-3), except the record's own thread.
     #[inline]
     pub(crate) fn spans(&self) -> Spans {
         let [a, b, c, d] = self.ends.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -237,31 +236,30 @@ impl Request {
         Spans { first: Span { first: a, last: b }, second }
     }
 
-    /// Whether there is a request that meets these ranges. One that is made meanwhile may be missed
-    /// or not.
+    /// Whether there is a request that meets these ranges. A concurrent request may be missed.
     pub(crate) fn may_meet(&self, spans: Spans) -> bool {
         // SeqCst, with `store_fenced` in `ask`: LEAF-UPDATE-1.
         self.word.load(Ordering::SeqCst) & (ACTIVE | CHOOSING) != 0 && self.spans().meet(spans)
     }
 
-    /// Says that somebody will sleep until the request that had this `word` leaves. `false`: it has
-    /// left.
+    /// Announces that a thread will sleep until the request with this `word` leaves. `false`: it
+    /// has left.
     pub(crate) fn watch(&self, word: u64) -> bool {
-        // Acquire where it has left, as in `standing`.
+        // Acquire if it has left, as in `standing`.
         match self.word.compare_exchange(word, word | WATCHED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
             Err(now) => now == word | WATCHED,
         }
     }
 
-    /// Whether there is a request: where the thread that has the record asks for nothing, a guard
-    /// of it was leaked (`mem::forget`).
+    /// Whether there is a request. If the record's thread has made none, a guard was leaked
+    /// (`mem::forget`).
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         self.word.load(Ordering::Relaxed) & ACTIVE != 0
     }
 
-    /// Takes the request back, granted or not. Whether somebody sleeps until it leaves.
+    /// Withdraws the request, granted or not. Returns whether a thread sleeps until it leaves.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
         let idle = load_own(&self.word) >> BITS << BITS;

@@ -1,14 +1,14 @@
-//! What a thread that makes calls on a shared space has there: a record, which others look at, and
-//! a writer of the tree.
+//! Per-thread state in a shared space, of a thread that makes calls: a record, which other threads
+//! read, and a writer of the tree.
 //!
-//! Knows what is kept and by whom; knows no step of a call.
+//! Knows which state is kept, and in which record; knows no step of a call.
 //!
-//! - **RECORD-1** Only the thread that has taken a record writes its first line, except that
-//!   another one may ask to be woken (`Request::watch`), or take the record when it is free. So an
-//!   update of disjoint ranges writes no line of another thread's record.
+//! - **RECORD-1** Only the thread that has taken a record writes its first cache line. Exceptions:
+//!   another thread may request to be woken (`Request::watch`), or take the record when it is free.
+//!   So an update of disjoint ranges writes no line of another thread's record.
 //! - **RECORD-2** The record's thread takes `work` out when it has a range lock, and puts it back
-//!   before it leaves that. In a stage it has the lock around it. So the holder of the whole space
-//!   finds it in each record, and waits at most for a stage that is about to give up.
+//!   before it releases that. In a stage it locks `work` instead. So the holder of the whole space
+//!   finds `work` in each record, and waits at most for a stage that is about to give up.
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
@@ -39,8 +39,8 @@ const IDENTITIES: u64 = 1 << 20;
 /// More identities than one update gives.
 const GIVEN: u64 = 4 * window::MOST as u64;
 
-/// A thread's record. Its first line is what others read while the thread makes a call; two lines
-/// apart from every other record, because processors fetch lines in pairs.
+/// A thread's record. Other threads read its first cache line while the thread makes a call.
+/// Aligned to two lines, because processors fetch lines in pairs.
 #[repr(C, align(128))]
 pub(crate) struct CallRecord<B, W: Wait> {
     pub(crate) request: Request,
@@ -51,15 +51,15 @@ pub(crate) struct CallRecord<B, W: Wait> {
     taken: AtomicBool,
     /// The second range of a change of two.
     also: ChangeRange,
-    /// What the thread sleeps on while it waits for a range lock.
+    /// The event on which the thread sleeps while it waits for a range lock.
     pub(crate) event: W::Event,
     pub(crate) counts: Counts,
-    /// None before the first update, and while it is taken out; else one.
+    /// Empty before the first update, and while it is taken out; else one element.
     pub(crate) work: lock_api::Mutex<W::Lock, Vec<Work<B>>>,
 }
 
-/// [`Statistics`] of one record. Each is added to by the thread that has the record; Relaxed:
-/// figures by themselves.
+/// [`Statistics`] of one record. Only the record's thread adds to them. Relaxed: they order
+/// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) ranged: Count,
@@ -83,26 +83,26 @@ impl Count {
     }
 }
 
-/// The memory of one update, reused, and what a thread has counted for itself.
+/// The memory of an update, reused by the next, and the thread's own sums.
 pub(crate) struct Work<B> {
-    /// Its areas are where a leaf is staged; none between updates.
+    /// A leaf is staged in its areas, which are empty between updates.
     pub(crate) space: AddressSpace<B>,
     pub(crate) old: Vec<Entry<B>>,
-    /// What changes in the reverse maps of files.
+    /// The changes of the reverse maps of files.
     pub(crate) links: LinkPlan,
     /// UPDATE-3.
     pub(crate) storing: Option<Storing>,
     pub(crate) since: Since,
     pub(crate) misfits: Misfits,
     credit: Credit,
-    /// The identities that are set aside end here.
+    /// The end of the identities that are reserved for the thread.
     identities_end: u64,
     /// Whether `space` has the settings of the shared space.
     is_current: bool,
 }
 
-/// Updates of the same window that no leaf took, or that moved the last key of one, with none of
-/// another window between them. Other updates do not count.
+/// Misfits of one window in a row: updates that did not fit in one leaf, or moved a leaf's last
+/// key. Other updates do not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Misfits {
     /// The first address of the window.
@@ -111,7 +111,7 @@ pub(crate) struct Misfits {
 }
 
 impl Misfits {
-    /// Counts one more. Whether it is the second in a row, so there may well be a third.
+    /// Counts one more. Whether it is the second in a row: then a third is likely.
     pub(crate) fn is_second(&mut self, start: u64) -> bool {
         let number = if self.start == start { self.number.saturating_add(1) } else { 1 };
         *self = Misfits { start, number };
@@ -141,12 +141,12 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
         !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire)
     }
 
-    /// Gives the record to the next thread. It asks for nothing.
+    /// Gives the record, which has no request, to the next thread.
     pub(crate) fn give_back(&self) {
         self.taken.store(false, Ordering::Release); // with the Acquire of `take`
     }
 
-    /// The ranges that its thread is changing at this moment.
+    /// The ranges that its thread is changing now.
     #[inline]
     pub(crate) fn changes(&self) -> [&ChangeRange; 2] {
         [&self.change, &self.also]
@@ -178,16 +178,16 @@ impl<B: Backing> Work<B> {
         }
     }
 
-    /// Ends an update: gives back what it has set aside, and keeps no area, whose file might wait
-    /// for that.
+    /// Ends an update: gives back reserved memory, and drops its areas, because they keep their
+    /// files alive.
     pub(crate) fn end(&mut self, space: u64) {
         self.cancel_links(space);
         self.old.clear();
         self.space.areas.clear();
     }
 
-    /// Makes sure that the settings are current, and that the thread may add `growth`. `false`: a
-    /// limit is too close. Called with a range lock held.
+    /// Updates the settings, and makes sure that the thread may add `growth`. `false`: a limit is
+    /// too close. Called with a range lock held.
     #[inline]
     pub(crate) fn admit<W: Wait>(&mut self, state: &lock_api::Mutex<W::Lock, State<B>>, growth: &Growth) -> bool {
         if self.covers(growth) {
@@ -211,7 +211,7 @@ impl<B: Backing> Work<B> {
         self.credit = Credit::default();
         self.space.take_settings(&state.base);
         self.space.outside = 0; // CREDIT-1: the limit of areas is far
-        // Then a window's nodes are kept, and used again. Without memory each call asks for it.
+        // Keeps the nodes of a window for the next one. If this fails, each call allocates.
         let _ = self.space.areas.reserve(1);
         state.base.next_id = state.base.next_id.wrapping_add(IDENTITIES);
         self.identities_end = state.base.next_id;
@@ -306,7 +306,7 @@ impl<B: Backing, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
                 return Ok(record);
             }
             let _state = self.state.lock();
-            // Another thread may have made some meanwhile.
+            // Another thread may have made records meanwhile.
             if let Some(record) = self.calls.iter().find(|record| record.take()) {
                 return Ok(record);
             }

@@ -1,43 +1,44 @@
 //! `mmap` without a given address: searches the shared tree for a place, and locks the range around
 //! it.
 //!
-//! Knows the order of these steps; the rules of a search are the placement's, those of the call
-//! `AddressSpace`'s. The order is:
+//! Knows the order of the steps. The placement has the rules of a search, `AddressSpace` those of
+//! the call. The order is:
 //!
 //! 1. Search the shared tree, while others change it. The answer may be wrong.
 //! 2. Wait for the range lock around that place (PLACE-2).
 //! 3. Search again, at one instant (INSTANT-2), unless nothing was published since the first
-//!    search. If the answer is a place that the lock does not cover, leave the lock, and go back to
-//!    step 2 with that.
-//! 4. Go on as every update does, with the answer as the place (`update`). When the place is
-//!    marked, search once more, unless nothing was published. If the answer is another place, go
-//!    back to step 2 with that.
+//!    search. If the lock does not cover the new answer, release it, and go back to step 2 with
+//!    that answer.
+//! 4. Update at this place (`update`). When the place is marked, search once more, unless nothing
+//!    was published. If the answer is another place, go back to step 2 with that.
 //!
-//! Before that it tries to map in the leaf that has the place (`leaf`): the lock of the leaf's
-//! parent is the range lock then, and one search is confirmed when the place is marked.
+//! The fast path comes first: it maps in the leaf that has the place (`leaf`). The lock of the
+//! leaf's parent serves as the range lock, and one search is confirmed when the place is marked.
 //!
 //! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock and
-//!   its place is marked. An update that publishes after that comes later, though it may publish
-//!   earlier than this call. Their windows do not meet. So both answer alike in either order,
-//!   unless the other one searches too. A fault at the place is over before that instant, or waits.
-//! - **PLACE-2** The lock covers the window of the place. Where huge pages are wanted, it also
-//!   covers the bytes of one on either side. So it covers what the answer needs to be free
-//!   ([`Placement::place_among`]), and what the call maps.
-//! - **PLACE-3** A search does not see what searching calls ordered before it have not published
-//!   yet. They hold their locks, so what they map is apart from all that the answer needs. It does
-//!   not grow down (`reach_of_map_at`), and PLACE-4 holds for it. So the answer would be the same
-//!   if the search saw it (OCCUPIED-1).
-//! - **PLACE-4** From its last search until it leaves, the place is in no guard range of an area
-//!   that grows down. The search looks for such areas above it. Later none appears there: a stack
-//!   that grows locks its new guard range (`faults`); one that is cut or unmapped starts higher up
-//!   than before; and calls that make a new one take the whole space.
-//! - **PLACE-5** A call that finds no place takes the whole space. A call under way may be refused,
-//!   or free a place.
-//! - **PLACE-6** A move that searches (`moves`) comes at its last search, but what it leaves
-//!   becomes free when it publishes. So it counts itself in `moving` from before that search until
-//!   it is done. A search looks at the count after it has read the tree, and before it confirms the
-//!   instant. If another move is counted, the call takes the whole space, and so waits for it.
-//!   If none is, each move was published before the instant, or comes after this call.
+//!   its place is marked. An update that publishes after that instant is ordered later, even if it
+//!   publishes before this call. Their windows do not meet, so both give the same answers in either
+//!   order, unless the other one searches too. A fault at the place is over before that instant, or
+//!   waits.
+//! - **PLACE-2** The lock covers the window of the place. If huge pages are wanted, it also covers
+//!   one huge page on either side. So it covers all addresses that the answer depends on
+//!   ([`Placement::place_among`]), and the new map.
+//! - **PLACE-3** A search misses the maps of searching calls that are ordered before it and not
+//!   published yet. These calls hold their locks, so their maps are apart from all addresses that
+//!   the answer depends on. The maps do not grow down (`reach_of_map_at`), and PLACE-4 holds for
+//!   them. So the answer would be the same if the search saw them (OCCUPIED-1).
+//! - **PLACE-4** From the last search until the lock is released, the place is in no guard range of
+//!   an area that grows down. The search looks for such areas above it. Later none appears: a stack
+//!   that grows locks its new guard range (`faults`); a stack that is cut or unmapped starts higher
+//!   up than before; and calls that make a new one take the whole space.
+//! - **PLACE-5** A call that finds no place takes the whole space, because a call under way may be
+//!   refused, or may free a place.
+//! - **PLACE-6** A move that searches (`moves`) is ordered at its last search, but its old range
+//!   becomes free only when it publishes. So it counts itself in `moving` from before that search
+//!   until it is done. A search looks at the count after it has read the tree, and before it
+//!   confirms the instant. If another move is counted, the call takes the whole space, and so waits
+//!   for the move. Otherwise each move was published before the instant, or is ordered after this
+//!   call.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -60,16 +61,16 @@ use crate::space::{AddressSpace, Config};
 use core::time::Duration;
 use samara::{GapQuery, PinHere, Reclaim, Span};
 
-/// Number of range locks that a call takes one after the other, because the place was another one
-/// when the lock was granted. Then it takes the whole space.
+/// Maximum number of range locks that a call takes in turn, because the search finds another place
+/// under each. Then it takes the whole space.
 pub(crate) const LOCKS: u32 = 4;
-/// Number of searches for one that is of one instant. Then the call takes the whole space.
+/// Maximum number of searches until one sees a single instant. Then the call takes the whole space.
 const LOOKS: u32 = 128;
 
-/// Which addresses a file prefers: [`Backing::huge_places`], or what an embedder says.
+/// Returns which addresses a file prefers: [`Backing::huge_places`], or the embedder's answer.
 pub(crate) type Places<'a, B> = dyn FnMut(&B) -> HugePlaces + 'a;
 
-/// A search: its answer, and the instant when it began, if there was one.
+/// The answer of a search, and the instant when it began (`None`: a publication was under way).
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     instant: Option<Instant>,
@@ -83,7 +84,7 @@ impl Look {
     }
 }
 
-/// A move that searches, and is under way until this is dropped (PLACE-6).
+/// Counts a move that searches in `moving` until this is dropped (PLACE-6).
 pub(crate) struct Moving<'s>(&'s AtomicU64);
 
 impl<'s> Moving<'s> {
@@ -99,22 +100,22 @@ impl Drop for Moving<'_> {
     }
 }
 
-/// What is around a place.
+/// The window around a place, and the range to lock.
 pub(crate) struct Around {
     reach: Reach,
     pub(crate) window: (u64, u64),
-    /// What must be locked (PLACE-2).
+    /// The range to lock (PLACE-2).
     pub(crate) span: Span,
 }
 
-/// The range lock of this round. What others map and unmap beside the place moves it by some
-/// lengths: then it is still within the lock. The more often it was not, the wider the lock.
+/// The range lock of this round, wider in each. Other threads that map and unmap beside the place
+/// move it by a few lengths of the request: then the lock still covers it.
 fn widened(span: Span, len: u64, round: u32) -> Span {
     let more = len.saturating_mul(1 << (2 * round));
     Span::new(span.first.saturating_sub(more), span.last.saturating_add(more))
 }
 
-/// The place that was found.
+/// A placement that returns the place that was found.
 pub(crate) struct At(pub(crate) u64);
 
 impl<B> Placement<B> for At {
@@ -151,7 +152,7 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// `mmap` of `request`, which is not fixed and reaches as far as `reach` says from a place.
+    /// `mmap` of `request`, which is not fixed. `reach` computes how far it reaches at a place.
     #[allow(clippy::too_many_arguments)] // each is a step of its own
     pub(crate) fn update_at_place<'s>(
         &'s self,
@@ -177,7 +178,7 @@ where
                 Attempt::NeedsWhole => break,
             }
         }
-        // Threads that all search meet again in the whole space.
+        // Threads that all search meet again there, so they stand aside in the whole space too.
         let mut patience = W::PATIENCE;
         for round in 0..LOCKS {
             let Some(at) = look.place else { break };
@@ -195,7 +196,7 @@ where
             let as_seen = now.instant == look.instant;
             look = now;
             let Some(at) = look.place else { break };
-            // Under the lock, what it was computed from does not change any more.
+            // Under the lock, the areas that it was computed from no longer change.
             let around = if as_seen { around } else { self.around(reach(at), &want) };
             if around.span.first < span.first || span.last < around.span.last {
                 continue;
@@ -224,13 +225,13 @@ where
         call.after(done)
     }
 
-    /// What is around a place from which the call reaches this far.
+    /// The window and the lock of a call with this reach.
     pub(crate) fn around(&self, reach: Reach, want: &Want) -> Around {
         let (low, high) = self.window_of(&reach);
         let page = self.config.page_size.bytes();
         let wide = if want.huge.is_some() { self.config.bases.huge } else { 0 };
         let first = low.saturating_sub(page).min(reach.start.saturating_sub(wide));
-        // What would touch the window's ends, if it was there, is part of the window.
+        // The lock covers one more page on either side: an area there would touch the window.
         let end = high.saturating_add(page).max(reach.end.saturating_add(wide));
         Around { window: (low, high), span: Span::new(first, end - 1), reach }
     }
@@ -241,9 +242,9 @@ where
         Look { instant, place: placement.place_among(&self.maps(), &self.config, want) }
     }
 
-    /// A search of one instant from now on, under the range lock around its answer: `last`, if
-    /// nothing was published since. `None`: there is none, or what it found breaks PLACE-4, or more
-    /// than `own_moves`, which are the caller's, may free a place (PLACE-6).
+    /// A search that sees a single instant, from now on, under the range lock around its answer:
+    /// `last`, if nothing was published since. `None`: no search did, or the place breaks PLACE-4,
+    /// or a move besides the caller's `own_moves` may free a place (PLACE-6).
     pub(crate) fn look_again(
         &self,
         last: Look,
@@ -272,8 +273,8 @@ where
         None
     }
 
-    /// Whether a search at this moment, with its answer marked, would find the same (PLACE-1). At
-    /// one look: `false` means that it may not.
+    /// Whether a search now, with its answer marked, would find the same place (PLACE-1). Looks
+    /// once: `false` means that it may not.
     fn is_still_free(&self, look: Look, want: &Want) -> bool {
         let near = look.place.is_some_and(|at| self.has_stack_above(at.saturating_add(want.len)));
         if near || self.moving.load(Ordering::SeqCst) > 0 {

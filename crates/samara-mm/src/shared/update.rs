@@ -1,31 +1,32 @@
 //! Updates: locks a range, runs a call on the areas around it, lets the embedder apply the plan,
-//! and publishes the change as one instant.
+//! and publishes the change at one instant.
 //!
 //! Knows the order of these steps; knows no call. The order is:
 //!
 //! 1. Find the window (`window::bounds`) and wait for the range lock on it (`held`). If anything
 //!    was published meanwhile (SHARED-4), look again, and start over if the window has grown.
 //! 2. Copy the window's areas to the thread's memory (`record`), and run the call there.
-//! 3. Compare. Set memory aside for the stores of the tree, and for what changes in the reverse
-//!    maps of files (`links`).
-//! 4. Mark what changes, in the space or by the plan, and wait for the faults there (`fault_gate`).
+//! 3. Compare the areas before and after. Reserve memory for the stores of the tree, and for the
+//!    changes of the files' reverse maps (`links`).
+//! 4. Mark every range that the call or the plan changes, and wait for the faults there
+//!    (`fault_gate`).
 //! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
 //! 6. Publish: the links, the stores, then the sums.
-//! 7. Lower the marks, and leave the range lock. If this was the second update in a row that could
-//!    not be made in one leaf although the window was the same, regroup the leaves, so that the
-//!    third one can be.
+//! 7. Lower the marks, and release the range lock. If this was the second update in a row of the
+//!    same window that did not fit in one leaf, regroup the leaves, so that the third one fits.
 //!
-//! Most updates are made in one leaf of the tree (`leaf`), and come here only if they cannot be.
+//! Most updates change one leaf of the tree (`leaf`, the fast path). This module is their fallback.
 //!
 //! An update of the whole space (`whole`) does the same with a snapshot of all areas, and publishes
 //! the root.
 //!
-//! - **UPDATE-1** Until step 6 nothing that others can see has changed, but for the range lock and
-//!   the marks (HELD-1).
+//! - **UPDATE-1** Until step 6 other threads see no change except the range lock and the marks
+//!   (HELD-1).
 //! - **UPDATE-2** Step 6 does not fail.
-//! - **UPDATE-3** If a `clone` of the embedder panics in the stores of step 6, one store has
-//!   happened as a whole or not at all; of several, some may have. The end of the range lock makes
-//!   links, sums and break agree with what is in the tree. Without memory, links are left.
+//! - **UPDATE-3** If a `clone` of the embedder panics in the stores of step 6, a single store has
+//!   happened as a whole or not at all; of several stores, some may have happened. Dropping the
+//!   range lock then makes links, sums and break agree with the tree. Links stay wrong if there is
+//!   no memory.
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
@@ -46,32 +47,30 @@ use crate::space::plan::{Plan, StepKind};
 use core::time::Duration;
 use samara::{PinHere, Reclaim, Span, WriterUpdate};
 
-/// The most areas that a change of several stores puts in place. One with more takes the whole
-/// space.
+/// Maximum number of stores of one change. A change of more takes the whole space.
 pub(crate) const SEVERAL: usize = 16;
-/// Number of times that an update of one leaf is tried whose reach others change.
+/// Attempts at an update of one leaf while other threads change its reach.
 pub(crate) const STAGES: u32 = 4;
-/// Number of times that a window may grow while its update waits. Then it takes the whole space.
+/// Attempts under a range lock while the window grows. Then the update takes the whole space.
 const RETRIES: u32 = 4;
 /// No window.
 pub(crate) const NONE: (u64, u64) = (u64::MAX, u64::MAX);
-/// Pages by which the lock of a call that moves the break is widened, when the break has moved
-/// beyond it.
+/// Pages by which a call that moves the break widens its lock in each further attempt.
 const SLACK: u64 = 64;
 
 /// How far a call reaches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
-    /// The addresses that it is about, end exclusive.
+    /// The call's range, end exclusive.
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) growth: Growth,
     /// It needs the whole space.
     pub(crate) whole: bool,
-    /// It adds an area of a file that has a reverse map, or asks its host: what that does may wait
-    /// for calls elsewhere.
+    /// It adds an area of a file that has a reverse map, or asks its host. Either may wait for
+    /// other calls.
     pub(crate) asks: bool,
-    /// It changes nothing that a fault's guard promises.
+    /// It keeps what a fault's guard promises, so it waits for no guard.
     pub(crate) keeps_faults: bool,
     /// The break that `start` and `end` were computed from.
     pub(crate) brk: Option<u64>,
@@ -101,9 +100,9 @@ impl Reach {
     }
 }
 
-/// The result of a call that tells what it did.
+/// The result of a call, with its plan.
 pub(crate) trait Planned {
-    /// What it did.
+    /// The plan of the call.
     fn plan(&self) -> &Plan;
 }
 
@@ -119,14 +118,14 @@ impl<T> Planned for (T, Plan) {
     }
 }
 
-/// What the embedder changes by a plan: also where the areas end up as they were, because pages are
-/// discarded, or an equal area is mapped anew.
+/// The ranges that the embedder changes by a plan. Areas there may end up as they were: pages are
+/// discarded, or an equal area is mapped again.
 pub(crate) fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
     let ranges = plan.iter().filter(|step| !matches!(step.kind, StepKind::Split | StepKind::Merged));
     ranges.filter(|step| step.start < step.end).map(|step| Changing { start: step.start, end: step.end })
 }
 
-/// What the embedder does with plans.
+/// The embedder's function for plans.
 pub(crate) enum Apply<'a> {
     Nothing,
     /// It may take any time.
@@ -146,15 +145,14 @@ impl Apply<'_> {
     }
 }
 
-/// A call on areas. The steps of an update know no more of it, so that there is one copy of them
-/// for all calls.
+/// A call on areas. A trait object, so that the steps of an update are compiled once for all calls.
 pub(crate) trait Call<B> {
-    /// Makes the call, perhaps again, and keeps its answer. `None`: that depends on the whole
+    /// Makes the call, perhaps again, and keeps its answer. `None`: the answer depends on the whole
     /// space.
     fn run(&mut self, space: &mut AddressSpace<B>) -> Option<&Plan>;
 }
 
-/// A call, and what it answered last.
+/// A call, and its last answer.
 pub(crate) struct Answering<C, T> {
     call: C,
     answer: Result<T, Error>,
@@ -168,7 +166,7 @@ impl<C, T> Answering<C, T> {
         Answering { call, answer: Err(Errno::EAGAIN.into()) }
     }
 
-    /// What the call answered in the update that `done` is the end of.
+    /// The call's answer, if `done` says that its update succeeded.
     pub(crate) fn after(self, done: Result<(), Errno>) -> Result<T, Error> {
         done?;
         self.answer
@@ -195,14 +193,13 @@ pub(crate) enum Attempt {
     Done,
     /// Nothing has happened.
     Failed(Errno),
-    /// `confirm` says that the answer is not right any more. Nothing has happened.
+    /// `confirm` rejected the answer as outdated. Nothing has happened.
     Outdated,
-    /// The answer depends on more: on the whole space. (Of an update of a leaf: on more than the
-    /// leaf.)
+    /// The answer depends on the whole space. (In an update of a leaf: on more than the leaf.)
     NeedsWhole,
 }
 
-/// A change whose stores are under way, and what follows them.
+/// A change whose stores are under way, with the data to finish it.
 pub(crate) struct Storing {
     windows: [(u64, u64); 2],
     /// The sums of the windows before the call, and the number of their areas.
@@ -225,9 +222,9 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Makes a call that reaches as far as `reach` says. `call` may run more than once, each time
-    /// on areas as they are; only its last run counts. It looks at nothing outside of its reach and
-    /// what WINDOW-1 says.
+    /// Makes a call whose range `reach` computes. `call` may run more than once, each time on
+    /// current areas; only its last run counts. It looks at nothing outside the window of its reach
+    /// (WINDOW-1).
     pub(crate) fn update<'s, T: Planned>(
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
@@ -245,8 +242,8 @@ where
         call.after(done)
     }
 
-    /// [`update`](Self::update) that does not take the whole space. `None`: it is needed, or `call`
-    /// says so by `None`; nothing has happened.
+    /// [`update`](Self::update) under a range lock. `None`: the whole space is needed, as `call`
+    /// may say by `None`; nothing has happened.
     pub(crate) fn update_range<'s>(
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
@@ -275,7 +272,7 @@ where
             }
             let window = self.window_of(&first);
             let page = self.config.page_size.bytes();
-            // What would touch the window's ends, if it was there, is part of the window.
+            // The lock covers one more page on either side: an area there would touch the window.
             let more = if first.brk.is_some() { page.saturating_add(page * SLACK * u64::from(round)) } else { page };
             let span = Span::new(window.0.saturating_sub(more), window.1.saturating_add(more) - 1);
             let mut held = match Held::wait(self, record, Spans::one(span), Mode::Change, deadline, W::PATIENCE) {
@@ -287,7 +284,7 @@ where
                 Ok(false) => break,
                 Err(short) => return Some(Err(short)),
             }
-            // Under the lock, what it was computed from does not change any more.
+            // Under the lock, the areas and the break that it was computed from no longer change.
             let as_seen = instant.is_some_and(|instant| self.is_still(instant));
             let has_moved = first.brk.is_some_and(|brk| brk != self.current_break());
             let reach = if has_moved || (first.looked && !as_seen) { reach(self) } else { first };
@@ -315,7 +312,7 @@ where
     }
 
     /// Runs the call in these windows, which are locked and do not meet, and makes its change.
-    /// `confirm` is asked when what changes is marked, before anything is applied.
+    /// Calls `confirm` after the change is marked and before anything is applied.
     #[allow(clippy::too_many_arguments)] // each is a step of its own
     pub(crate) fn attempt(
         &self,
@@ -369,7 +366,7 @@ where
         let Some(work) = held.work() else { return Attempt::NeedsWhole };
         work.make_links(&self.map);
         let brk = work.space.layout.brk;
-        // Each call that needs the break has a range lock that meets this one.
+        // Each call that uses the break has a range lock that meets this one.
         let brk = (reach.brk.is_some() && brk != self.current_break()).then_some(brk);
         let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
         work.storing = Some(Storing { windows, before: (before, work.old.len()), growth: reach.growth, brk });
@@ -460,7 +457,7 @@ where
         }
         drop(guard);
         space.areas.clear();
-        // The sums of a window are those of its areas (CREDIT-1 says that limits are far).
+        // A window starts with the sums of its areas alone: limits are far (CREDIT-1).
         space.counters = Counters::default();
         for (start, end, area) in old.iter() {
             space.counters.add(&Counters::of(area.flags, end - start));
@@ -472,7 +469,7 @@ where
 }
 
 impl<B: Backing> Work<B> {
-    /// What the call changed.
+    /// The change that the call made.
     fn change(&self, [first, second]: [(u64, u64); 2]) -> Result<Change<B>, Errno> {
         if second.0 >= second.1 {
             return window::change(&self.old, self.space.areas.iter());
@@ -483,12 +480,12 @@ impl<B: Backing> Work<B> {
             }
             window::change(old, self.space.areas.range(Span::new(window.0, window.1 - 1)))
         };
-        // What a move left of areas is within the windows: it joins at most what is in them.
+        // A move changes areas only within the windows: it joins at most the areas in them.
         let (old, others) = self.old.split_at(self.old.partition_point(|entry| entry.0 < second.0));
         Ok(of(first, old)?.and(of(second, others)?))
     }
 
-    /// Number of stores that empty these ranges and put there what is there now.
+    /// Number of stores that empty these ranges and insert the new areas.
     fn stores(&self, ranges: &[Option<Changing>; 2]) -> usize {
         let of =
             |range: &Changing| 1 + self.space.areas.range(Span::new(range.start, range.end - 1)).take(SEVERAL).count();
@@ -496,15 +493,15 @@ impl<B: Backing> Work<B> {
     }
 }
 
-/// Moves areas between leaves of the tree so that the next update that reaches as far is one
-/// leaf's. Without memory they stay where they are. The caller has a range lock: a call of the
-/// whole space has set memory aside for its store (UPDATE-2), which this one may take.
+/// Moves areas between leaves of the tree so that the next update of this reach fits in one leaf.
+/// Without memory they stay. The caller has a range lock, which keeps out calls of the whole space:
+/// this may take the memory that such a call reserves for its store (UPDATE-2).
 #[cold]
 pub(crate) fn regroup<B: Backing, R: Reclaim>(writer: &mut Writer<'_, B, R>, reach: &Reach) {
     let _ = writer.regroup(Span::new(reach.start, reach.end.saturating_sub(1)));
 }
 
-/// What changes in each window: areas, and pages.
+/// The range in each window in which areas or pages change.
 fn all_changed(plan: &Plan, ranges: [Option<Changing>; 2], [first, second]: [(u64, u64); 2]) -> [Option<Changing>; 2] {
     let mut all = [None; 2];
     for change in touched(plan).chain(ranges.into_iter().flatten()) {

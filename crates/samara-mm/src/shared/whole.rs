@@ -1,7 +1,7 @@
-//! Updates of the whole space: no other call is under way. The call runs on a snapshot of all
-//! areas, and its root is published.
+//! Updates of the whole space, while no other call is under way. The call runs on a snapshot of all
+//! areas, and the update publishes the snapshot's root.
 //!
-//! Knows the order of these steps, which is that of `update`; knows no call.
+//! Knows the order of the steps, which is that of `update`; knows no call.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -45,7 +45,7 @@ where
         (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
         let Some(plan) = call.run(&mut space) else { return Err(Errno::EAGAIN) };
         if space.config != self.config {
-            return Err(Errno::EINVAL); // another space was put in its place
+            return Err(Errno::EINVAL); // the call put a space of other settings there
         }
         let mut links = LinkPlan::default();
         let mut all = touched(plan).reduce(Changing::and);
@@ -60,7 +60,7 @@ where
         }
         self.stamp(&mut space.areas, &before)?;
         let links = WholePlan::reserve(links, self.map.number, &before, &space.areas)?;
-        // So that publishing finds the memory that it needs.
+        // Reserves the memory that publishing needs.
         self.map.write().reserve_set().map_err(Errno::from)?;
         if let Some(all) = all {
             held.mark([Some(all), None])?;
@@ -76,7 +76,7 @@ where
         drop(before);
         let areas = mem::take(&mut space.areas);
         space.outside = areas.len();
-        // Also where no area differs: areas do not compare their extras.
+        // Publishes even if no area differs: areas do not compare their extras.
         let mut handle = self.map.write();
         let layout = self.layout.publish(); // LAYOUT-1
         let publication = record.published.publish(); // INSTANT-1
@@ -91,8 +91,8 @@ where
         Ok(())
     }
 
-    /// Stores everything that is inherited as what it is. The caller has the whole space to itself,
-    /// apart from faults, for which nothing changes. O(n) at the first time.
+    /// Stores all inherited areas as the space's own. The caller holds the range lock of the whole
+    /// space; for faults nothing changes. O(n) the first time.
     pub(crate) fn settle(&self, record: &CallRecord<B, W>) -> Result<(), Errno> {
         if !self.unsettled.load(Ordering::Relaxed) {
             return Ok(());
@@ -108,14 +108,14 @@ where
         Ok(())
     }
 
-    /// An area that is about to be stored (INHERIT-1).
+    /// The area with the space's generation, to be stored (INHERIT-1).
     pub(crate) fn stamped(&self, mut area: Area<B>) -> Area<B> {
         self.note(&area);
         area.generation = self.inherited.generation;
         area
     }
 
-    /// Takes down what `fork` and the family must know of an area that is about to be stored.
+    /// Records what `fork` and the family must know of an area that is about to be stored.
     pub(crate) fn note(&self, area: &Area<B>) {
         if area.flags.contains(Flags::DONTCOPY) && !self.leaves_out.load(Ordering::Relaxed) {
             // Relaxed: fork reads it when it has the range lock of the whole space.
@@ -126,8 +126,8 @@ where
         }
     }
 
-    /// `stamped` for everything that differs from `before`, where nothing is inherited: also for
-    /// an area that equals the one it replaces, and is of another space's generation.
+    /// `stamped` for every area that differs from `before`, in which nothing is inherited: also for
+    /// an area that differs only in its generation.
     fn stamp(&self, areas: &mut RangeMap<u64, Area<B>>, before: &RangeMap<u64, Area<B>>) -> Result<(), Errno> {
         let same = |a: &Area<B>, b: &Area<B>| a.generation == b.generation && a == b;
         let mut new = Vec::new();
@@ -146,8 +146,8 @@ where
         self.state.lock().base.snapshot(self.config.clone())
     }
 
-    /// Looks at the whole space, and at the number of areas that was kept for it, while no call is
-    /// under way.
+    /// Passes `look` the whole space and the number of areas that was counted for it, while no call
+    /// is under way.
     pub(crate) fn with_whole<T>(&self, look: impl FnOnce(AddressSpace<B>, usize) -> T) -> Result<T, Errno> {
         let mut thread = Registration::new(self);
         let record = thread.record()?;
