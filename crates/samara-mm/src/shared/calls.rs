@@ -1,6 +1,6 @@
 //! The calls of a shared space, and how far each of them reaches.
 //!
-//! Knows which addresses a call is about; the rules of the call are those of `AddressSpace`.
+//! Knows the range of each call; `AddressSpace` has the rules.
 
 use crate::area::advice::Advice;
 use crate::area::flags::{Flags, MapFlags, Prot};
@@ -27,19 +27,17 @@ use samara::{PinHere, Reclaim};
 
 /// Makes calls on a [`SharedAddressSpace`], and carries out their plans.
 ///
-/// `apply` gets the [`Plan`] of each call that does something, after everything was checked and
-/// before anybody sees the change. The range is locked then: no other call changes it, and no fault
-/// is in what the plan changes, from before `apply` until the change is published. If `apply`
-/// returns an error, the call fails with it and has not happened; `apply` has then undone what it
-/// did. (Where a call is refused with a partial effect, `apply` gets the [`Error::done`].)
+/// `apply` gets the [`Plan`] of each call that does something, after all checks and before other
+/// threads see the change. From before `apply` until the change is published the range is locked:
+/// no other call changes it, and no fault guard exists where the plan changes pages. If `apply`
+/// returns an error, the call fails with it and has not happened; `apply` must undo its own work
+/// first. (If a call is refused with a partial effect, `apply` gets the [`Error::done`].)
 ///
-/// `apply` must not make calls on the same space, nor fault in it or keep a guard of it: it would
-/// wait for itself. It may use [`maps`](SharedAddressSpace::maps) and
-/// [`holders`](SharedAddressSpace::holders). `snapshot`, `fork` and `check` are calls in this
-/// sense.
+/// `apply` must not make calls on the same space (`snapshot`, `fork` and `check` included), nor
+/// fault in it or keep a guard of it: it would wait for itself. It may use
+/// [`maps`](SharedAddressSpace::maps) and [`holders`](SharedAddressSpace::holders).
 ///
-/// Keep a `Caller` for a thread's calls: it has a record in the space, and memory that is used
-/// again.
+/// Keep one `Caller` per thread and reuse it: it owns a record in the space and memory.
 ///
 /// ```
 /// use samara_mm::{Config, Errno, FileId, MapRequest, Prot, SharedAddressSpace, StepKind};
@@ -111,8 +109,8 @@ where
         Caller { way, ..self }
     }
 
-    /// The longest time that a call waits for others. After it the call fails with
-    /// [`Errno::ETIMEDOUT`] and has not happened.
+    /// Limits the time that a call waits for others. Then the call fails with [`Errno::ETIMEDOUT`]
+    /// and has not happened.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Caller { timeout: Some(timeout), ..self }
@@ -148,7 +146,7 @@ where
         call.after(done)
     }
 
-    /// The thread, and what it does with plans.
+    /// The thread, and its function for plans.
     #[inline]
     fn parts(&mut self) -> (&mut Registration<'s, B, R, W>, Apply<'_>) {
         let Caller { thread, apply, way, .. } = self;
@@ -164,12 +162,12 @@ where
         self.timeout.map(|timeout| W::now().saturating_add(timeout))
     }
 
-    /// Changes the whole space by `change`, while no other call is under way: for what has no
+    /// Changes the whole space by `change`, while no other call is under way: for changes without a
     /// method here, such as settings. ([`call`](Self::call) makes system calls.) `apply` gets the
-    /// plan that `change` returns. What `change` leaves is published as one change, also where it
-    /// returns an error: a refused call may leave partial effects.
+    /// plan that `change` returns. The result is published as one change, even if `change` returns
+    /// an error: a refused call may leave partial effects.
     ///
-    /// Other content is put in place by [`replace`](Self::replace), which keeps identities apart.
+    /// For other content use [`replace`](Self::replace), which keeps identities apart.
     ///
     /// ```
     /// # use samara_mm::{Config, FileId, Plan, SharedAddressSpace};
@@ -185,8 +183,8 @@ where
     /// ```
     ///
     /// # Errors
-    /// Those of `change`, and of `apply`, which leaves the space as it was. EINVAL: `change` left a
-    /// space of another [`Config`](crate::Config).
+    /// Those of `change`, and of `apply`, which leaves the space as it was. EINVAL: `change` put a
+    /// space of another [`Config`](crate::Config) in its place.
     pub fn exclusive<T>(
         &mut self,
         mut change: impl FnMut(&mut AddressSpace<B>) -> Result<(T, Plan), Error>,
@@ -195,7 +193,7 @@ where
     }
 }
 
-/// Finds no place, and remembers that it was asked for one: the memory must move.
+/// A placement that finds no place, and records that it was asked: the memory must move.
 struct Never {
     asked: bool,
 }
@@ -208,7 +206,7 @@ impl<B> Placement<B> for Never {
 }
 
 impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace<B, R, W> {
-    /// A call about `len` bytes from `start`, rounded out to pages.
+    /// The reach of a call about `len` bytes from `start`, rounded out to pages.
     pub(crate) fn reach(&self, start: u64, len: u64) -> Reach {
         let page = self.config.page_size.bytes();
         let down = |at: u64| at & !(page - 1);
@@ -217,13 +215,13 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         Reach { start, end: end.max(start.saturating_add(page)), whole: false, ..Reach::WHOLE }
     }
 
-    /// A call about this range that adds at most its length to any sum.
+    /// The reach of a call about this range that adds at most its length to any sum.
     pub(crate) fn growing(&self, start: u64, len: u64, locks: bool) -> Reach {
         let reach = self.reach(start, len);
         Reach { growth: Growth { bytes: reach.end - reach.start, areas: 0, locks }, ..reach }
     }
 
-    /// A call that maps this range, of a file or of none.
+    /// The reach of a call that maps this range, of `file` or anonymous.
     pub(crate) fn mapping(&self, start: u64, len: u64, locks: bool, file: Option<&B>) -> Reach {
         let asks = file.is_some_and(|file| file.links().is_some());
         Reach { asks, ..self.growing(start, len, locks) }
@@ -231,7 +229,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
 
     /// `mprotect`.
     pub(crate) fn reach_of_protect(&self, start: u64, len: u64, prot: Prot) -> Reach {
-        // What it grows down to may be far.
+        // The start of the stack may be far.
         let grows = prot.intersects(Prot::GROWSDOWN | Prot::GROWSUP);
         if grows { Reach::WHOLE } else { self.growing(start, len, false) }
     }
@@ -240,8 +238,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         self.reach_of_map_at(request.start, request)
     }
 
-    /// How far a map at `start` reaches. What keeps addresses below it free takes the whole space:
-    /// a search that does not see it yet would answer otherwise (PLACE-3, PLACE-4).
+    /// The reach of a map at `start`. A map that keeps addresses below it free takes the whole
+    /// space: it would change the answer of a search that does not see it yet (PLACE-3, PLACE-4).
     fn reach_of_map_at(&self, start: u64, request: &MapRequest<B>) -> Reach {
         let backing = request.backing.as_ref();
         let guarded = request.flags.contains(MapFlags::GROWSDOWN) || keeps_guard(request.driver_flags);
@@ -269,13 +267,13 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
 
     pub(crate) fn reach_of_brk(&self, new: u64) -> Reach {
         let old = self.current_break();
-        // A break below the heap, as programs ask for the break with, is refused.
+        // A break below the heap is refused. Programs query the break that way.
         let is_refused = new < self.layout.start_brk();
         let new = if is_refused { old } else { new };
         let page = self.config.page_size.bytes();
         let (low, high) = (old.min(new), old.max(new));
-        // What is above the heap is kept at a distance, and the last page of the heap is part of
-        // it.
+        // The range includes the last page of the heap, and the gap that `brk` keeps to the area
+        // above.
         let guard = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page);
         let start = low.saturating_sub(page);
         let reach = self.growing(start, (high - start).saturating_add(guard), false);
@@ -436,8 +434,8 @@ where
     F: FnMut(&Plan) -> Result<(), Errno>,
 {
     /// [`AddressSpace::mmap`]. A request with FIXED or FIXED_NOREPLACE locks its range. Any other
-    /// one locks the range around the place that [`Placement::place_among`] finds for it, and makes
-    /// sure that no other call took it meanwhile. Where that finds none, it takes the whole space.
+    /// request locks the range around the place that [`Placement::place_among`] finds, and makes
+    /// sure that no other call has taken the place. If none is found, it takes the whole space.
     ///
     /// # Errors
     /// As there.
@@ -445,7 +443,7 @@ where
         self.mmap_for(request, &mut Backing::huge_places, placement)
     }
 
-    /// [`mmap`](Self::mmap) where `places` says which addresses a file prefers.
+    /// [`mmap`](Self::mmap) with `places`, which returns the addresses that a file prefers.
     pub(crate) fn mmap_for(
         &mut self,
         request: &MapRequest<B>,
@@ -461,9 +459,9 @@ where
         space.update_at_place(thread, request, reach, places, placement, deadline, &mut apply)
     }
 
-    /// [`AddressSpace::mremap`]. Locks the old and the new range. Takes the whole space where it
-    /// duplicates memory or leaves the old range mapped, and where a move is about areas that grow
-    /// down or have [`Extras`](crate::Extras), or about many.
+    /// [`AddressSpace::mremap`]. Locks the old and the new range. Takes the whole space if it
+    /// duplicates memory or leaves the old range mapped, and for a move of areas that grow down or
+    /// have [`Extras`](crate::Extras), or of many areas.
     ///
     /// # Errors
     /// As there.
@@ -478,7 +476,8 @@ where
         self.mremap_for(old, new_len, flags, to, &mut Backing::huge_places, placement)
     }
 
-    /// [`mremap`](Self::mremap) where `places` says which addresses a moved file prefers.
+    /// [`mremap`](Self::mremap) with `places`, which returns the addresses that a moved file
+    /// prefers.
     pub(crate) fn mremap_for(
         &mut self,
         (old, old_len): (u64, u64),
@@ -512,7 +511,7 @@ where
         })
     }
 
-    /// [`AddressSpace::touch`]: reports writes that no fault of this space told.
+    /// [`AddressSpace::touch`]: reports writes that did not fault in this space.
     ///
     /// # Errors
     /// ENOMEM: out of memory. ETIMEDOUT. The space stays as it was.

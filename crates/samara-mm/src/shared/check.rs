@@ -13,19 +13,19 @@ use samara::{PinHere, Reclaim};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SharedViolation {
-    /// One of the space itself.
+    /// An invariant of the space itself.
     Space(Violation),
-    /// The number of areas that is kept, and the real one.
+    /// The counted number of areas, and the real one.
     Count(usize, usize),
     /// A call that is over has left a mark for faults.
     Marks,
-    /// What is linked in the reverse map of a file, and the areas, differ at this address.
+    /// The links in the reverse map of a file differ from the areas at this address.
     Links(u64),
-    /// The area at this address counts as inherited, and is not.
+    /// The area at this address counts as inherited, but is not.
     Generation(u64),
-    /// The written memory at this address has moved, and the space does not say so to its family.
+    /// The written memory at this address has moved, but the family's `has_moved` is not set.
     Moved(u64),
-    /// Its family does not have the space, or has one that is gone.
+    /// The family lacks the space, or lists one that is gone.
     Family,
     /// No memory for the check.
     Memory,
@@ -56,9 +56,9 @@ where
 {
     /// Checks everything, while no call is under way: the areas, their sums, their number, the
     /// marks for faults, that exactly these areas are linked in the reverse maps of their files,
-    /// and the family: that it has this space, and no space that is gone.
-    /// (Areas that are linked in the map of a file that the space does not map are not found.)
-    /// O(n), and of all areas in the same shards of the reverse maps, and of all members.
+    /// and that the family has this space, and no space that is gone. (Does not find wrong links in
+    /// the map of a file that the space does not map.) O(n), plus all areas in the same shards of
+    /// the reverse maps, plus all members.
     ///
     /// # Errors
     /// The first violation found.

@@ -1,6 +1,6 @@
-//! The end of what a shared space maps: exit, and exec, after which it maps something else.
+//! exit and exec of a shared space: remove all areas, and for exec put others in their place.
 //!
-//! Knows no rule of calls: what was there goes, whatever it is.
+//! Knows no rule of calls: even sealed areas go.
 
 use crate::area::{Anon, AnonId, Area, Backing};
 use crate::errno::Errno;
@@ -14,9 +14,9 @@ use samara::{PinHere, Reclaim, Span};
 
 impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     /// The number under which its areas are linked in the reverse maps of their files
-    /// ([`Mapping::space`](crate::files::Mapping)). No other shared space of the process has it,
-    /// ever. Numbers ascend from 1: an embedder that links areas of other spaces in the same maps
-    /// takes numbers from 2^63 on.
+    /// ([`Mapping::space`](crate::files::Mapping)). Unique in the process, and never reused.
+    /// Numbers ascend from 1: an embedder that links areas of other spaces in the same maps takes
+    /// numbers from 2^63 on.
     pub fn number(&self) -> u64 {
         self.map.number
     }
@@ -24,15 +24,15 @@ impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     /// Ends the space: unlinks its areas from the reverse maps of their files, with one acquisition
     /// for each file, and frees everything. Dropping a space does the same.
     ///
-    /// O(n log n) for n areas of files; one walk over the tree. Needs memory for a list of them.
-    /// Without that, each area is unlinked by itself.
+    /// O(n log n) for n areas of files, and one walk over the tree. Allocates a list of these
+    /// areas; if that fails, it unlinks them one by one.
     pub fn exit(self) {
         drop(self);
     }
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Adds `first` to the numbers of all identities: they are none of those below it.
+    /// Adds `first` to the numbers of all identities, so that all are at or above it.
     fn number_from(&mut self, first: AnonId) -> Result<(), Errno> {
         self.next_id = self.next_id.wrapping_add(first);
         if self.areas.values().all(|area| matches!(area.anon(), Anon::Untouched | Anon::Unknown)) {
@@ -59,16 +59,15 @@ where
     W: Wait,
     F: FnMut(&Plan) -> Result<(), Errno>,
 {
-    /// Puts the content and the settings of `space` in the place of what is there, as exec does:
-    /// for everybody at one instant, and with one acquisition for each file of the old or the new
-    /// content. `apply` gets a plan that unmaps each old area and maps each new one. The new
-    /// content holds no page that the space or its family held before: its identities get new
-    /// numbers. What the space keeps of its ancestors ([`fork`](SharedAddressSpace::fork)) it
-    /// keeps.
+    /// Replaces the content and the settings by those of `space`, as exec does: for all threads at
+    /// one instant, and with one acquisition for each file of the old or the new content. `apply`
+    /// gets a plan that unmaps each old area and maps each new one. The new content holds no page
+    /// that the space or its family held before: its identities get new numbers. Trees of ancestors
+    /// that the space keeps alive ([`fork`](SharedAddressSpace::fork)) stay.
     ///
     /// # Errors
-    /// EINVAL: its [`Config`](crate::Config) is another one. (Make a new space where exec draws
-    /// other bases.) ENOMEM, ETIMEDOUT, and those of `apply`. The shared space stays as it was.
+    /// EINVAL: the [`Config`](crate::Config) of `space` differs. (If exec draws other bases, make a
+    /// new space.) ENOMEM, ETIMEDOUT, and those of `apply`. The shared space stays as it was.
     pub fn replace(&mut self, space: AddressSpace<B>) -> Result<(), Error> {
         let mut next = Some(space);
         self.exclusive(|space| {

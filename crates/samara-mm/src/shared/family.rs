@@ -1,17 +1,17 @@
-//! Families: the spaces that come from one space by forks, each with its tree, for questions about
-//! the pages that they share.
+//! Families: the spaces that descend from one space by forks, each with its tree, for queries about
+//! shared pages.
 //!
-//! Knows which spaces there are; knows no page and no call.
+//! Knows the living spaces; knows no page and no call.
 //!
-//! - **FAMILY-1** A space is a member from before anybody else can use it until it ends or is no
-//!   longer shared. Each member's tree has two owners: the list, and the space. So while the list
-//!   is locked each tree in it lives, and a space that has left is the only owner of its tree.
+//! - **FAMILY-1** A space is a member from before another thread can use it until it ends or is no
+//!   longer shared. Each member's tree has two owners: the list, and the space. So each tree in the
+//!   list lives while the list is locked, and a space that has left is the only owner of its tree.
 //! - **FAMILY-2** In a tree without `has_moved`, written anonymous memory has the bias 0, and
-//!   memory of files lies where it was written, be it in an ancestor. `has_moved` is set before the
-//!   first store that makes this untrue, and never taken back.
-//! - **FAMILY-3** A thread that has locked the list waits for nothing but the handle of a tree, and
-//!   what the drop of a `Backing` waits for. So a question can be asked anywhere: also by a thread
-//!   that has a range lock or a fault's guard.
+//!   written private memory of files is still at the address where it was written, perhaps in an
+//!   ancestor. `has_moved` is set before the first store that makes this untrue, and never cleared.
+//! - **FAMILY-3** A thread that has locked the list waits only for the handle of a tree, and for
+//!   what the drop of a `Backing` waits for. So a query may be made anywhere, also with a range
+//!   lock or a fault's guard.
 
 use crate::errno::Errno;
 use crate::shared::inherited::Inherited;
@@ -32,16 +32,16 @@ impl<B, R: Reclaim> MemberTree<B, R> {
         MemberTree { areas, has_moved: AtomicBool::new(has_moved) }
     }
 
-    /// Takes down that memory is about to move.
+    /// Records that memory is about to move.
     #[inline]
     pub(crate) fn note_move(&self) {
         // Relaxed: the store that makes it true is published later, with Release.
         self.has_moved.store(true, Ordering::Relaxed);
     }
 
-    /// Whether memory may have moved, as of everything that the caller has read of the tree.
+    /// Whether memory may have moved before anything that the caller has read of the tree.
     pub(crate) fn has_moved(&self) -> bool {
-        // Acquire: what was read of the tree was published after `note_move`, with Release.
+        // Acquire: with the Release of the publication that was read, which follows `note_move`.
         fence(Ordering::Acquire);
         self.has_moved.load(Ordering::Relaxed)
     }
@@ -63,15 +63,15 @@ impl<B, R: Reclaim> Clone for Member<B, R> {
 pub(crate) type Members<B, R> = RangeMap<u64, Member<B, R>>;
 type Family<B, R, W> = lock_api::Mutex<<W as Wait>::Lock, Members<B, R>>;
 
-/// A space's place in its family, which it leaves when this is dropped.
+/// A space's membership in its family, until this is dropped.
 pub(crate) struct Membership<B, R: Reclaim, W: Wait> {
     family: TryArc<Family<B, R, W>>,
     number: u64,
 }
 
 impl<B, R: Reclaim, W: Wait> Membership<B, R, W> {
-    /// Makes the space of this number, tree and inheritance a member of the family of `parent`; of
-    /// a new one without it. O(log n) for n members.
+    /// Makes the space of this number, tree and inheritance a member of the family of `parent`, or
+    /// of a new family. O(log n) for n members.
     ///
     /// # Errors
     /// ENOMEM.
@@ -110,7 +110,7 @@ impl<B, R: Reclaim, W: Wait> Membership<B, R, W> {
 
 impl<B, R: Reclaim, W: Wait> Drop for Membership<B, R, W> {
     fn drop(&mut self) {
-        // What it has of the tree is given up outside of the lock.
+        // Its references are dropped outside of the lock.
         let left = self.family.lock().remove(self.number);
         drop(left);
     }

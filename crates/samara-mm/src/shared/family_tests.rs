@@ -1,5 +1,5 @@
-//! What families keep of spaces that are gone: nothing in the list, and of their areas only what
-//! descendants of theirs need.
+//! Families after spaces are gone: the list lacks them, and keeps only the areas that descendants
+//! need.
 
 use crate::shared::SharedAddressSpace;
 use crate::space::{AddressSpace, Config};

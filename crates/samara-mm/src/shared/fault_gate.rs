@@ -1,38 +1,38 @@
-//! Keeps faults and changes of the same pages apart: a fault announces where it is, a change marks
-//! what it is about to change and waits for the faults there.
+//! Keeps faults and changes of the same pages apart: a fault announces its page, a change marks its
+//! range and waits for the faults there.
 //!
 //! Knows addresses; knows no area and no tree.
 //!
 //! A faulting thread has a record of its own. It announces its page there, in the word chosen by
 //! the hash of the page's *block* of 2 MiB. A change raises the *mark* of each block that it
 //! changes, chosen by the same hash, or the wide mark if there are many blocks. So a fault writes
-//! only to its own record, and reads marks that change only when something changes in a block of
-//! the same hash, or in many blocks. A change reads only the words of faults in blocks like its
-//! own.
+//! only to its own record, and the marks that it reads change only for changes of a block of the
+//! same hash, or of many blocks. A change reads only the words of faults in blocks of its own
+//! hashes.
 //!
 //! - **FAULT-1** A fault announces its page, then loads the marks. A change stores its range and
 //!   raises its marks, then loads the announcements. Each side's store comes before its loads in
 //!   one order of all SeqCst accesses. So if both do this at the same time, at least one sees the
 //!   other: the fault gives way, or the change waits until the announcement is gone.
-//! - **FAULT-2** A fault that sees a mark asks further: it looks at the range of each change under
-//!   way ([`ChangeRange`]), still announced. If none meets its page, it goes on. FAULT-1 holds for
-//!   ranges as it does for marks.
-//! - **FAULT-3** While a fault is announced, and was not told to give way, nothing about its page
-//!   changes: a call that changes it marks it first, then waits for the fault.
-//! - **FAULT-4** A change publishes before it lowers its marks and takes its range back. A fault
-//!   that loads the lowered mark, or finds no range, reads what was published.
+//! - **FAULT-2** A fault that sees a mark stays announced and looks at the range of each change
+//!   under way ([`ChangeRange`]). If none meets its page, it goes on. FAULT-1 holds for ranges as
+//!   it does for marks.
+//! - **FAULT-3** While a fault is announced and has not given way, nothing about its page changes:
+//!   a call that changes the page marks it first, then waits for the fault.
+//! - **FAULT-4** A change publishes before it lowers its marks and clears its range. A fault that
+//!   loads the lowered mark, or finds no range, reads the published change.
 //!
 //! Orderings: an announcement is withdrawn with Release, and a change that finds it gone has loaded
-//! it with at least Acquire. So what the fault did to its page happened before the change. Marks
-//! are loaded by faults with Acquire at least. They are lowered with SeqCst, as they are raised: it
-//! is the same instruction on x86-64. C++20 seems to need Release only; with that Miri reports a
-//! race between a fault and a change.
+//! it with at least Acquire. So the fault's work on its page happened before the change. Marks are
+//! loaded by faults with Acquire at least. They are lowered with SeqCst, as they are raised: it is
+//! the same instruction on x86-64. C++20 seems to need Release only; with that Miri reports a race
+//! between a fault and a change.
 
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, fence, store_fenced};
 use core::array;
 use samara::Span;
 
-/// Number of hashes of blocks.
+/// Number of hash values of blocks.
 const HASHES: usize = 16;
 /// Number of bits of an address within a block.
 const BLOCK: u32 = 21;
@@ -61,7 +61,7 @@ fn line(lines: &[Line; HASHES], hash: usize) -> &AtomicU64 {
     &lines[hash % HASHES].0
 }
 
-/// The addresses that a change is about, end exclusive and not empty.
+/// The range of a change, end exclusive and not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changing {
     pub(crate) start: u64,
@@ -91,8 +91,7 @@ impl Changing {
     }
 }
 
-/// Where one thread faults. Two cache lines apart from every other record: processors fetch lines
-/// in pairs.
+/// The announcements of one thread. Aligned to two cache lines: processors fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct FaultRecord {
@@ -113,16 +112,16 @@ impl FaultRecord {
         !self.taken.swap(true, Ordering::Acquire)
     }
 
-    /// Gives the record to the next thread. What is still announced is of a guard that was leaked.
+    /// Gives the record to the next thread. Withdraws the announcements of leaked guards.
     pub(crate) fn give_back(&self) {
         self.pages.iter().filter(|page| page.0.load(Ordering::Relaxed) != 0).for_each(|page| {
-            page.0.store(0, Ordering::Release); // as where an announcement is dropped
+            page.0.store(0, Ordering::Release); // as in the `drop` of an announcement
         });
         self.taken.store(false, Ordering::Release); // with the Acquire of `take`
     }
 
-    /// Announces the page that starts at `page`, unless a change may be under way there: `Err` has
-    /// the announcement, for [`may_stay`].
+    /// Announces the page that starts at `page`. `Err`: a change may be under way there; it has the
+    /// announcement, for [`may_stay`].
     #[inline]
     pub(crate) fn enter(&self, marks: &Marks, page: u64) -> Result<Announced<'_>, Announced<'_>> {
         let announced = self.announce(page);
@@ -162,7 +161,7 @@ impl Drop for Announced<'_> {
     }
 }
 
-/// What one thread is changing at this moment.
+/// A range that one thread is changing now.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeRange {
     start: AtomicU64,
@@ -171,7 +170,7 @@ pub(crate) struct ChangeRange {
 }
 
 impl ChangeRange {
-    /// Says what is about to change, before its marks are raised.
+    /// Stores the range that is about to change, before its marks are raised.
     #[inline]
     pub(crate) fn set(&self, change: Changing) {
         // Release: with the Acquire fence in `may_meet`. A load that finds this start finds the end
@@ -183,13 +182,13 @@ impl ChangeRange {
         store_fenced(&self.end, change.end); // FAULT-1, with `may_meet`
     }
 
-    /// Takes it back, when the change is published or given up.
+    /// Clears the range, when the change is published or given up.
     #[inline]
     pub(crate) fn clear(&self) {
         self.end.store(0, Ordering::Release); // FAULT-4, with `may_meet`
     }
 
-    /// Whether nothing is being changed.
+    /// Whether there is no range.
     pub(crate) fn is_clear(&self) -> bool {
         self.end.load(Ordering::Acquire) == 0
     }
@@ -210,8 +209,8 @@ impl ChangeRange {
     }
 }
 
-/// Whether a fault at `page` that is `announced`, and has seen a mark, may stay beside all changes
-/// under way (FAULT-2).
+/// Keeps the announcement of a fault at `page` that has seen a mark, if no change under way meets
+/// the page (FAULT-2).
 #[cold]
 pub(crate) fn may_stay<'r, 'c>(
     announced: Announced<'r>,
@@ -221,12 +220,12 @@ pub(crate) fn may_stay<'r, 'c>(
     (!changes.any(|change| change.may_meet(page))).then_some(announced)
 }
 
-/// Whether a change may be under way at `page`, for a thread that has not announced it.
+/// Whether a change may be under way at `page`. For a thread that has not announced the page.
 pub(crate) fn is_changing<'c>(marks: &Marks, mut changes: impl Iterator<Item = &'c ChangeRange>, page: u64) -> bool {
     marks.may_change(page) && changes.any(|change| change.may_meet(page))
 }
 
-/// How many changes are under way: for each hash of blocks, and of wide ones.
+/// The number of changes under way: for each hash of blocks, and of wide changes.
 #[derive(Debug)]
 pub(crate) struct Marks {
     blocks: [Line; HASHES],
@@ -246,7 +245,7 @@ impl Marks {
         line(&self.blocks, hash(page)).load(Ordering::SeqCst) != 0 || self.wide.0.load(Ordering::SeqCst) != 0
     }
 
-    /// Whether a mark is raised that meets the range, or one in blocks like its own.
+    /// Whether a mark of the range's hashes, or the wide mark, is raised.
     #[inline]
     pub(crate) fn may_meet(&self, range: Changing) -> bool {
         let is_raised = |mark: &AtomicU64| mark.load(Ordering::SeqCst) != 0; // as in `may_change`
@@ -264,12 +263,12 @@ impl Marks {
         }
     }
 
-    /// Marks what is about to change.
+    /// Marks a range that is about to change.
     pub(crate) fn raise(&self, change: Changing) {
         self.each(change, |mark| add_fenced(mark, 1)); // FAULT-1, with `may_change`
     }
 
-    /// Takes the marks back, when the change is published or given up.
+    /// Lowers the marks, when the change is published or given up.
     pub(crate) fn lower(&self, change: Changing) {
         self.each(change, |mark| {
             mark.fetch_sub(1, Ordering::SeqCst); // FAULT-4, with `may_change`

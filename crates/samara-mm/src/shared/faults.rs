@@ -1,7 +1,6 @@
-//! Faults in a shared space: which area serves an access, kept as it is until the guard is dropped.
+//! Faults in a shared space: finds the area for an access; a guard keeps it unchanged.
 //!
-//! Knows the protocol of `fault_gate` and the tree; the rules of growth are those of
-//! `AddressSpace::fault`.
+//! Knows the protocol of `fault_gate` and the tree; `AddressSpace::fault` has the rules of growth.
 
 use crate::area::flags::Flags;
 use crate::area::{Anon, Area, Backing};
@@ -27,11 +26,11 @@ use samara::{PinHere, Reclaim, SharedGuard, SharedReader, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultError {
-    /// No area serves it: nothing is mapped there (any more), or the area does not allow it.
+    /// No area serves it: nothing is mapped there, or the area does not allow the access.
     Refused(Refused),
-    /// A call is in the way at this moment ([`Faulter::try_fault`] only). Try again.
+    /// A call is changing the page now ([`Faulter::try_fault`] only). Try again.
     Changing,
-    /// Out of memory for what a first write or the growth of a stack stores.
+    /// Out of memory for the change that a first write or the growth of a stack makes.
     Memory,
 }
 
@@ -53,8 +52,8 @@ impl From<Refused> for FaultError {
     }
 }
 
-/// A thread that faults in a shared space: see [`SharedAddressSpace::faulter`]. It has at most one
-/// guard at a time.
+/// Per-thread handle for faults in a shared space: see [`SharedAddressSpace::faulter`]. It has at
+/// most one guard at a time.
 pub struct Faulter<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     pub(crate) space: &'s SharedAddressSpace<B, R, W>,
     pub(crate) reader: SharedReader<'s, u64, Area<B>, R>,
@@ -75,8 +74,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Faulter<'
     }
 }
 
-/// Keeps the area behind a fault as it is: no call changes the area's bounds or attributes, or
-/// removes it, until the guard is dropped. A call that is about to waits.
+/// Keeps the area behind a fault unchanged: until the guard is dropped, a call that would change
+/// the area's bounds or attributes, or remove it, waits.
 ///
 /// One thing may still happen: a first write (or a read of a huge page of zeros) gives the area its
 /// anonymous identity.
@@ -86,11 +85,11 @@ pub struct FaultGuard<'f, B, R: Reclaim> {
     page: u64,
     flags: Flags,
     bias: u64,
-    /// Where it is inherited, its number is open (`Inherited::numbered`).
+    /// If inherited, still without its number (`Inherited::numbered`).
     anon: Anon,
-    /// Of a space that has the area, as it was, from its parent.
+    /// `Some` if the area is inherited from the parent and was not changed since.
     inherited: Option<&'f Inherited<B>>,
-    /// Dropped last: a thread that waits for it may free what the guard protects.
+    /// Dropped last: a thread that waits for it may free the memory that `guard` protects.
     _announced: Announced<'f>,
 }
 
@@ -122,13 +121,12 @@ impl<B: Backing, R: Reclaim> FaultGuard<'_, B, R> {
 
     /// The area's anonymous identity when the fault began.
     ///
-    /// O(1); O(log n) if a fork of its parent gave the space this area, and it has not changed.
+    /// O(1); O(log n) if the area came from the parent by a fork and has not changed since.
     pub fn anon(&self) -> Anon {
         self.inherited.map_or(self.anon, |inherited| inherited.numbered(self.page, self.anon))
     }
 
-    /// The area. Looks it up again: O(log n). (`start`, `end`, `flags` and `bias` are there
-    /// already.)
+    /// The area. Looks it up again: O(log n). (`start`, `end`, `flags` and `bias` need no lookup.)
     pub fn area(&self) -> Option<Cow<'_, Area<B>>> {
         let (_, area) = self.guard.get(self.page)?;
         Some(self.inherited.map_or(Cow::Borrowed(area), |inherited| inherited.of(self.page, area)))
@@ -141,7 +139,7 @@ impl<B, R: Reclaim> fmt::Debug for FaultGuard<'_, B, R> {
     }
 }
 
-/// How an attempt at a fault ended, if not with a guard.
+/// Why an attempt at a fault gave no guard.
 pub(crate) enum Miss {
     Changing,
     Refused(Refused),
@@ -155,8 +153,8 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Registers a thread that faults. Keep it: it takes about 1 KiB, which is reused by the next
-    /// one, and stays until the space is dropped.
+    /// Registers a thread that faults. Keep it: it takes about 1 KiB, which the space reuses for
+    /// later faulters and frees when it is dropped.
     ///
     /// # Errors
     /// ENOMEM: out of memory, or 2^19 threads are registered.
@@ -176,7 +174,7 @@ where
         Ok(Faulter { space: self, reader, record, thread: Registration::new(self) })
     }
 
-    /// [`try_faulter`](Self::try_faulter), which ends the program where there is no memory, as
+    /// [`try_faulter`](Self::try_faulter), which ends the program if there is no memory, as
     /// `Box::new` does.
     pub fn faulter(&self) -> Faulter<'_, B, R, W> {
         match self.try_faulter() {
@@ -189,12 +187,12 @@ where
         addr & !(self.config.page_size.bytes() - 1)
     }
 
-    /// What all threads are changing.
+    /// The ranges that all threads are changing.
     fn changes(&self) -> impl Iterator<Item = &ChangeRange> {
         self.calls.iter().flat_map(CallRecord::changes)
     }
 
-    /// The fault as a call: the area grows for it, or gets its identity. `Changing`: the time is
+    /// Makes the fault as a call: the area grows, or gets its identity. `Changing`: the timeout is
     /// over.
     pub(crate) fn fault_by_update<'s>(
         &'s self,
@@ -203,7 +201,7 @@ where
         access: Access,
         timeout: Option<Duration>,
     ) -> Result<(), FaultError> {
-        /// What the fault answered.
+        /// The answer of the fault.
         struct Answer(Result<(), Refused>, Plan);
         impl Planned for Answer {
             fn plan(&self) -> &Plan {
@@ -215,7 +213,7 @@ where
             let next = space.map.pin().at_or_after(addr).map(|(span, _)| span.first);
             match next {
                 Some(next) if next > addr => {
-                    // A stack that grows: what is below it, and the whole of it.
+                    // A stack that grows: the addresses below it, and all of the stack.
                     let guard = space.config.stack_guard_pages.saturating_add(1);
                     let from = page.saturating_sub(guard.saturating_mul(space.config.page_size.bytes()));
                     let reach = space.reach(from, next - from);
@@ -246,11 +244,11 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// The program does `access` to the byte at `addr`: [`AddressSpace::fault`]. The guard keeps
-    /// the area as it is until it is dropped.
+    /// A fault of `access` to the byte at `addr`: [`AddressSpace::fault`]. The guard keeps the area
+    /// unchanged until it is dropped.
     ///
     /// Takes no lock, and writes only to memory of this faulter. Waits only while a call changes
-    /// this very page. The first write to a private area, which gives it an identity, and the
+    /// this very page. The first write to a private area (it gives the area an identity) and the
     /// growth of a stack are calls: they lock the range.
     ///
     /// O(log n).
@@ -273,14 +271,14 @@ where
         }
     }
 
-    /// [`Faulter::fault`] that does not wait for a call that changes the page, nor, where it is a
-    /// call itself, for others whose ranges meet its own.
+    /// [`Faulter::fault`] that never waits: neither for a call that changes the page, nor, if the
+    /// fault becomes a call, for calls whose ranges meet its own.
     ///
     /// # Errors
     /// [`FaultError`].
     pub fn try_fault(&mut self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, FaultError> {
-        // Asked before the page is announced: threads that try again and again would keep the
-        // change waiting.
+        // Checked before the page is announced: otherwise threads that retry would starve the
+        // change.
         if is_changing(&self.space.marks, self.space.changes(), self.space.page_of(addr)) {
             return Err(FaultError::Changing);
         }
@@ -298,7 +296,7 @@ where
     }
 }
 
-/// One look at the area, with the page announced.
+/// Announces the page and looks at the area once.
 #[inline]
 fn attempt<'f, B, R, W>(
     space: &'f SharedAddressSpace<B, R, W>,
@@ -339,7 +337,7 @@ where
     Ok(FaultGuard { guard, span, page, flags, bias, anon, inherited, _announced: announced })
 }
 
-/// [`Config::marked_by_read`] of an area at `place`, for a read of `read`.
+/// [`Config::marked_by_read`] of an area at `place` for a read of `read`.
 #[inline]
 pub(crate) fn marked_by_read<B: Backing>(
     config: &Config,
@@ -352,7 +350,7 @@ pub(crate) fn marked_by_read<B: Backing>(
     config.marked_by_read(area, anon, ends(place), ends(read))
 }
 
-/// Nothing holds `addr`: whether a stack above may grow to it.
+/// The outcome where no area holds `addr`: a stack above may grow to it, or the fault is refused.
 #[cold]
 pub(crate) fn miss<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, addr: u64) -> Miss {
     let above = guard.at_or_after(addr);

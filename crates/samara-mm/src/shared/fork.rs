@@ -1,5 +1,5 @@
-//! fork of a shared space. The rules of the child's areas are those of `AddressSpace::fork`;
-//! `inherited` applies them when an area is looked at.
+//! fork of a shared space. The child's areas follow the rules of `AddressSpace::fork`; `inherited`
+//! applies them when an area is read.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -23,26 +23,26 @@ where
     R: Reclaim + PinHere + Default,
     W: Wait,
 {
-    /// The space of a forked child: [`AddressSpace::fork`](crate::AddressSpace::fork) of this space
-    /// at one moment.
+    /// Makes the space of a forked child: [`AddressSpace::fork`](crate::AddressSpace::fork) of this
+    /// space at one moment.
     ///
-    /// Waits for the calls that are under way, and keeps others out while it takes a snapshot. No
-    /// fault waits. The two spaces share the tree, and each copies what it changes. What the child
-    /// inherits is changed when it is looked at: identities, locks, content to be wiped.
+    /// Waits for the calls under way, and blocks new ones while it takes a snapshot. No fault
+    /// waits. The two spaces share the tree (copy-on-write). The changes that a fork makes to areas
+    /// (identities, locks, content to be wiped) are applied when the child's area is read.
     ///
-    /// O(1), the [`Extras`](crate::Extras) of areas that have some, and O(n log n) where areas are
-    /// linked in reverse maps ([`Backing::links`]): one acquisition for each file. O(n) more where
-    /// it must look at every area: if areas may be left out (MADV_DONTFORK), if all areas together
-    /// are more than the overcommit mode would promise for one, if a space that inherits areas also
-    /// has extras, and at each 255th fork in a row of children of children. A child keeps the tree
-    /// of this moment for as long as it or a descendant lives, of 254 forks in a row at most.
+    /// O(1) plus the number of [`Extras`](crate::Extras); O(n log n) if areas are linked in reverse
+    /// maps ([`Backing::links`]), with one acquisition for each file. O(n) if it must look at every
+    /// area: if areas may be left out (MADV_DONTFORK), if all areas together exceed what the
+    /// overcommit mode promises for one, if a space that inherits areas also has extras, and at
+    /// each 255th generation. A child keeps the tree of this moment alive as long as it or a
+    /// descendant lives, for 254 generations at most.
     ///
-    /// A question to a reverse map may name the child before this returns, by a
-    /// [`number`](Self::number) that the embedder does not know yet. Who must act on it waits until
-    /// the fork is over.
+    /// A query of a reverse map may return the child before `fork` does, by a
+    /// [`number`](Self::number) that the embedder does not know yet. A caller that must act on it
+    /// waits for the end of the fork.
     ///
     /// In the child, a call that takes the whole space (see [`SharedAddressSpace`]), a snapshot and
-    /// [`check`](Self::check) store everything that is inherited: the first of them takes O(n).
+    /// [`check`](Self::check) store all inherited areas: the first of them takes O(n).
     ///
     /// # Errors
     /// ENOMEM: as there. Neither space is changed.
@@ -64,8 +64,8 @@ where
     }
 
     /// [`fork`](Self::fork) that calls `also` at the moment of the fork, while no other call is
-    /// under way: to copy a page table, say. Faults go on meanwhile. `also` is the last step: the
-    /// child is there, and is dropped if `also` fails.
+    /// under way: to copy a page table, say. Faults go on meanwhile. `also` is the last step; the
+    /// child is dropped if `also` fails.
     ///
     /// `also` must not make calls on the same space: it would wait for itself.
     ///
@@ -77,12 +77,12 @@ where
         let held = self.hold_whole(record, None, IN_LINE)?;
         let parent = self.copy_of_base()?;
         let generation = self.inherited.generation.checked_add(1);
-        // A registration that an inherited area had is in no table of this space.
+        // Extras of inherited areas are not in this space's table: settle first.
         if generation.is_none() || !parent.extras.is_empty() {
             self.settle(record)?;
         }
         let areas = self.map.try_snapshot()?;
-        // The child is linked in the maps of its files before another call can begin: a revocation
+        // Links the child in the maps of its files before another call can begin, so that a query
         // that finds the parent finds the child too.
         let child = match generation {
             Some(generation) => self.child_of(parent, areas, generation)?,
@@ -97,7 +97,7 @@ where
         Ok((child, also))
     }
 
-    /// The child that inherits `areas`, which are those of `parent`.
+    /// The child that inherits `areas`, the areas of `parent`.
     fn child_of(&self, parent: AddressSpace<B>, areas: RangeMap<u64, Area<B>>, generation: u8) -> Result<Self, Errno> {
         let mut child = parent.child_without_areas()?;
         let (mut sums, mut own) = (Counters { locked: 0, ..parent.counters }, areas.try_snapshot()?);
@@ -132,8 +132,8 @@ where
         Self::of_parts(child, own, inherited, true, Some(self))
     }
 
-    /// [`fork`](Self::fork) that makes the child's areas at once: O(n), and its tree shares nothing
-    /// with that of this space. For children that change most of what they have.
+    /// [`fork`](Self::fork) that makes the child's areas at once: O(n), and the two trees share
+    /// nothing. For children that change most of their areas.
     ///
     /// # Errors
     /// ENOMEM: as there. Neither space is changed.

@@ -1,16 +1,16 @@
-//! Who may hold a page of private memory (Linux: rmap of anonymous pages, anon_vma): the areas of
-//! this space and of its family that a fork, or forks, may have given the same page.
+//! Reverse map of private memory (Linux: rmap of anonymous pages, anon_vma): finds the areas of
+//! this space and of its family that may hold the same page after forks.
 //!
-//! Knows areas, families and lines of identities; knows no page table: which of the areas hold the
-//! page is for the owner of the pages to find out.
+//! Knows areas, families and lines of identities; knows no page table: the owner of the pages finds
+//! out which of the areas hold the page.
 //!
-//! - **HOLDERS-1** A page has an index: its number among the addresses, plus the bias of the area.
-//!   It has the same one in each space of the family, wherever it moves. So an area may hold a page
-//!   only if it shows the page's index, and if its identity and that of the page's area may share
+//! - **HOLDERS-1** A page has an index: its page number plus the bias of the area. The index is the
+//!   same in each space of the family, and stays when the page moves. So an area may hold a page
+//!   only if it covers the page's index, and if its identity and that of the page's area may share
 //!   pages (LINEAGE-1).
-//! - **HOLDERS-2** A tree that has not moved memory shows the page where it was written, if at all
-//!   (FAMILY-2): at the address that its index names, or, of a file, where a space has it that has
-//!   not moved memory either.
+//! - **HOLDERS-2** A tree that has not moved memory has the page only at the address where it was
+//!   written (FAMILY-2). For anonymous memory that is the page's index; for a file it is the
+//!   address in any space that has not moved memory either.
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
@@ -54,20 +54,20 @@ impl From<Errno> for HoldersError {
     }
 }
 
-/// Pages of one area that are asked for.
+/// The queried pages of one area.
 struct Pages<'a, B> {
     start: u64,
     end: u64,
     bias: u64,
     line: Line<'a, B>,
-    /// Where a tree shows them that has not moved memory (HOLDERS-2).
+    /// Their addresses in a tree that has not moved memory (HOLDERS-2).
     home: Option<Span>,
     /// Log2 of the page size.
     page_shift: u32,
 }
 
 impl<B: Backing> Pages<'_, B> {
-    /// The distance from the pages to where an area shows their indices, modulo 2^64.
+    /// The distance from the pages to the addresses where an area has their indices, modulo 2^64.
     fn distance(&self, area: &Area<B>) -> u64 {
         self.bias.wrapping_sub(area.bias) << self.page_shift
     }
@@ -76,8 +76,7 @@ impl<B: Backing> Pages<'_, B> {
     fn in_area(&self, inherited: &Inherited<B>, span: Span, area: &Area<B>) -> Option<(u64, u64)> {
         let distance = self.distance(area);
         let (start, end) = (self.start.wrapping_add(distance), self.end.wrapping_add(distance));
-        // Where pages of a low address are asked for with others before them, the range has an end
-        // below 0.
+        // The shifted range may begin below address 0, and so wrap.
         let (start, end) = match start < end {
             true => (start, end),
             false if span.first < end => (0, end),
@@ -109,7 +108,7 @@ impl<B: Backing> Pages<'_, B> {
             let mut at_home =
                 guard.range(home).filter(|(_, area)| self.start.wrapping_add(self.distance(area)) == home.first);
             at_home.try_for_each(|entry| add(found, entry))?;
-            // Asked again when the areas were read: they might just have moved away.
+            // Checked again after the areas were read: they may have moved away meanwhile.
             if !member.tree.has_moved() {
                 return Ok(());
             }
@@ -126,49 +125,48 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// All places that may hold the page of private memory at `addr`, ordered by space and address:
-    /// where an embedder that takes the page away, or gives it another frame, looks for it. This
-    /// space is among them. Nothing, if the memory was never written, or nothing is mapped there.
+    /// All places that may hold the page of private memory at `addr`, ordered by space and address,
+    /// this space included. For an embedder that evicts the page or gives it another frame. Empty
+    /// if the memory was never written, or if nothing is mapped there.
     ///
-    /// A page that was written in a space before a [`fork`](Self::fork) is in both spaces until one
-    /// of them writes it again, and so on in their children; [`mremap`](Self::mremap) takes it
-    /// elsewhere. All these spaces are a *family*, which begins with [`new`](Self::new) or
+    /// A page that was written before a [`fork`](Self::fork) is shared by both spaces until one of
+    /// them writes it again; so in their children. [`mremap`](Self::mremap) moves it. All these
+    /// spaces are a *family*, which begins with [`new`](Self::new) or
     /// [`from_space`](Self::from_space).
     ///
-    /// The areas that are named are those that show the page's index in an identity that began as
-    /// that of the area at `addr`. They are all that can hold the page, and perhaps more:
+    /// The answer has all areas that cover the page's index and whose identity began as that of the
+    /// area at `addr`. Every holder of the page is among them, and perhaps more:
     ///
-    /// - areas that hold a copy of their own (they wrote the page after the fork), or none (they
+    /// - areas that hold a copy of their own (they wrote the page after the fork), or no page (they
     ///   discarded it, or it was never written);
-    /// - memory that was mapped where the page is or was, next to memory of its identity, and
-    ///   merged with that;
-    /// - where the page comes from a [`fork_eager`](Self::fork_eager), or from more than 254 forks
-    ///   ago: areas that show its index and whose identity came through the same fork, whichever it
-    ///   is.
+    /// - new memory at an address of the page, if it merged with a neighbour of the page's
+    ///   identity;
+    /// - if the page comes from a [`fork_eager`](Self::fork_eager), or from more than 254 forks
+    ///   ago: areas that cover its index with any identity that came through the same fork.
     ///
-    /// Memory that a child does not get (MADV_DONTFORK), or gets without content (MADV_WIPEONFORK),
-    /// is not named, nor is memory that either side maps after the fork and that is no part of an
-    /// area from before it.
+    /// The answer has no memory that a child does not get (MADV_DONTFORK) or gets without content
+    /// (MADV_WIPEONFORK), and no memory that either side maps after the fork, unless it became part
+    /// of an area from before the fork.
     ///
     /// # Consistency
-    /// Takes no range lock: it can be asked with a range locked (by `apply` of a
-    /// [`Caller`](crate::Caller)) or with the guard of a fault. Waits for spaces that join or leave
-    /// the family, and keeps others from it meanwhile: a [`Backing`] that is dropped then must not
-    /// wait for them. An area that shows the page all the time is named; one that changes meanwhile
-    /// is given as it was or as it will be. A caller that acts on an answer makes a call on the
-    /// space that it names, which keeps forks of it out, and asks again when it has its range.
+    /// Takes no range lock: call it with a range locked (in `apply` of a [`Caller`](crate::Caller))
+    /// or with the guard of a fault. Waits for spaces that join or leave the family, and blocks
+    /// others that do so meanwhile: the drop of a [`Backing`] must not wait for them. An area that
+    /// covers the page all the time is in the answer; one that changes meanwhile is given as before
+    /// or after the change. To act on an answer, make a call on its space, which keeps out forks of
+    /// that space, and repeat the query once the call has locked its range.
     ///
-    /// Writes count from when the space learns of them: by a fault, [`touch`](Self::touch) or a
-    /// call that populates. The identity of an area that came by [`import`](Self::import) is taken
-    /// as it is; [`Anon::Unknown`](crate::Anon::Unknown) and
+    /// A write counts once it is reported: by a fault, [`touch`](Self::touch) or a call that
+    /// populates. The identity of an area that came by [`import`](Self::import) is used unchanged;
+    /// [`Anon::Unknown`](crate::Anon::Unknown) and
     /// [`Anon::UnknownInherited`](crate::Anon::UnknownInherited) count as written, until the area
-    /// merges with another one. A change by [`exclusive`](Self::exclusive) tells by its plan what
-    /// it moved.
+    /// merges with another one. A change by [`exclusive`](Self::exclusive) must list its moves in
+    /// its plan.
     ///
     /// # Complexity
     /// O(m d log n) for m spaces in the family with n areas each, and d forks between two of them.
     /// O(n) for each space that has moved written memory, or comes from one that had: its areas are
-    /// looked at one by one.
+    /// scanned.
     ///
     /// # Errors
     /// [`HoldersError`].
@@ -204,7 +202,7 @@ where
     }
 
     /// [`holders`](Self::holders) of all pages that `[start, end)` meets: places that may hold any
-    /// of them. Addresses of a space that touch are one range.
+    /// of them. Ranges of one space that touch are joined.
     ///
     /// # Complexity
     /// That of `holders`, for each area in the range, and for a answers O(a log a).
@@ -258,8 +256,8 @@ where
         Ok(found)
     }
 
-    /// Where a tree that has not moved memory shows what this area shows at `[start, end)`
-    /// (HOLDERS-2). `None`: unknown.
+    /// The addresses in a tree that has not moved memory of the pages that this area has at
+    /// `[start, end)` (HOLDERS-2). `None`: unknown.
     fn home(&self, start: u64, end: u64, area: &Area<B>) -> Option<Span> {
         let page_size = self.config.page_size.bytes();
         let first = match area.object {

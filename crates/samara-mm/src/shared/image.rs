@@ -22,8 +22,8 @@ where
 {
     /// [`AddressSpace::map_image`](crate::AddressSpace::map_image): all segments with one plan, one
     /// instant at which others see them, and one acquisition of the file's reverse map. An image
-    /// that is fixed locks its range; any other one takes the whole space, because its place
-    /// depends on all of it.
+    /// that is fixed locks its range; any other takes the whole space, because its place depends on
+    /// all areas.
     ///
     /// # Errors
     /// As there.
@@ -33,7 +33,7 @@ where
                 return Reach::WHOLE;
             };
             let reach = space.mapping(image.start, len, false, Some(&image.backing));
-            // Its place is reserved first, and the segments are mapped over that.
+            // The call reserves the place first, and then maps the segments over it.
             let bytes = reach.growth.bytes.saturating_mul(2);
             Reach { growth: Growth { bytes, areas: image.most_areas(), ..reach.growth }, ..reach }
         };

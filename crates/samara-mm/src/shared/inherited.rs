@@ -1,21 +1,21 @@
-//! The areas that a space has from the fork that made it. A child shares its parent's tree as it
-//! was at the fork, so these areas are stored as they were in the parent. This module says what
-//! they are in the child: unlocked, with inherited identities, wiped where the parent asked for
-//! that (the rules are those of `AddressSpace::fork`).
+//! Inherited areas: those that a space got from the fork that made it. A child shares its parent's
+//! tree of the fork, so these areas are stored as in the parent. This module converts them to the
+//! child's: unlocked, with inherited identities, and wiped if the parent asked for that (by the
+//! rules of `AddressSpace::fork`).
 //!
 //! Knows areas; knows neither locks nor calls.
 //!
 //! - **INHERIT-1** Each space has a generation: its parent's plus 1. An area in its tree whose
-//!   `generation` differs is *inherited*: stored before the fork. Whatever the space stores has its
-//!   own generation, so the generations in its tree are at most that.
-//! - **INHERIT-2** An inherited area, or what is left of it, lies where it lay at the fork: moving
-//!   and changing store it anew. So `at_fork` has, at each of its addresses, the area that it was.
-//!   The start of that area gives it an identity which each part of it has, whichever part is asked
-//!   about first.
-//! - **INHERIT-3** No area of a tree that a fork shares must be missing in the child
-//!   (MADV_DONTFORK), other than those that `fork` takes out.
-//! - **INHERIT-4** The identities that a fork gave the child are those from `first_id` up to
-//!   `ids_end`, and what the child gives later or `replace` brings has others.
+//!   `generation` differs is *inherited*: stored before the fork. The space stores areas with its
+//!   own generation, so no generation in its tree is greater.
+//! - **INHERIT-2** An inherited area, or a remaining part of it, is at its address of the fork,
+//!   because moves and changes store it as the space's own. So `at_fork` has the original area at
+//!   each of its addresses. The start of the original gives the identity, which is the same for all
+//!   parts.
+//! - **INHERIT-3** `fork` removes from the child's tree all areas that the child must not have
+//!   (MADV_DONTFORK).
+//! - **INHERIT-4** The fork gave the child the identities from `first_id` up to `ids_end`. Later
+//!   identities, and those from `replace`, are outside this range.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -25,10 +25,10 @@ use crate::shared::window::Entry;
 use alloc::borrow::Cow;
 use samara::{RangeMap, TryArc};
 
-/// Number of forks in a row for which an ancestor's areas at its fork are kept.
+/// Number of generations for which an ancestor's areas at its fork are kept.
 const KEPT: u64 = 255;
 
-/// What a space has from the fork that made it.
+/// The state that a space got from the fork that made it.
 pub(crate) struct Inherited<B> {
     /// The space's own generation (INHERIT-1).
     pub(crate) generation: u8,
@@ -36,7 +36,7 @@ pub(crate) struct Inherited<B> {
     pub(crate) at_fork: RangeMap<u64, Area<B>>,
     /// The parent's extras at the fork.
     pub(crate) extras: Table,
-    /// The identity of the area that began at address 0. Those of others follow, one for each page.
+    /// The identity of the area at address 0; any other adds the number of its first page.
     pub(crate) first_id: AnonId,
     /// The first identity that did not come from the parent (INHERIT-4).
     pub(crate) ids_end: AnonId,
@@ -44,20 +44,20 @@ pub(crate) struct Inherited<B> {
     pub(crate) page_shift: u32,
     /// Number of forks between the first space of the family and this one.
     pub(crate) depth: u64,
-    /// What the parent has from the fork that made it, also when the parent is gone. `None`: there
-    /// is no parent, or `depth` is a multiple of 255, so that what is kept of ancestors is bounded.
+    /// The parent's own `Inherited`, which outlives the parent. `None`: there is no parent, or
+    /// `depth` is a multiple of 255, which bounds the memory kept for ancestors.
     pub(crate) parents: Option<TryArc<Inherited<B>>>,
 }
 
 impl<B: Backing> Inherited<B> {
-    /// Of a space that no fork made, and whose areas have the generation 0.
+    /// For a space that no fork made. Its areas have the generation 0.
     pub(crate) fn nothing() -> Self {
         let (at_fork, extras) = (RangeMap::default(), Table::default());
         Inherited { generation: 0, at_fork, extras, first_id: 0, ids_end: 0, page_shift: 0, depth: 0, parents: None }
     }
 
-    /// Of a child with a tree of its own, whose areas have the generation 0, and identities from
-    /// `first_id` up to `ids_end`. Which areas of the parent they were is not known.
+    /// For a child with a tree of its own. Its areas have the generation 0, and identities from
+    /// `first_id` up to `ids_end`. They do not lead to areas of the parent.
     pub(crate) fn as_copy(parents: &TryArc<Self>, first_id: AnonId, ids_end: AnonId) -> Self {
         let (depth, parents) = Self::below(parents);
         let mut own = Self::nothing();
@@ -87,12 +87,12 @@ impl<B: Backing> Inherited<B> {
         child_flags(area, &self.extras)
     }
 
-    /// The identity of an inherited area, with no number yet. O(1).
+    /// The identity of an inherited area, still without its number. O(1).
     pub(crate) fn kind(&self, area: &Area<B>) -> Anon {
         child_anon(area, false, || 0)
     }
 
-    /// The identity `kind` with its number, of the inherited area that holds `at`. O(log n).
+    /// `kind` with the number of the inherited area that holds `at`. O(log n).
     pub(crate) fn numbered(&self, at: u64, kind: Anon) -> Anon {
         let number = || {
             let start = self.at_fork.get(at).map_or(at, |(span, _)| span.first); // INHERIT-2
@@ -135,8 +135,8 @@ impl<B: Backing> Inherited<B> {
 }
 
 impl<B> Drop for Inherited<B> {
-    /// Drops what only this space kept of its ancestors, one after the other: a long line needs no
-    /// deep stack.
+    /// Drops the ancestors' state that only this space kept, in a loop: no recursion through a long
+    /// line of forks.
     fn drop(&mut self) {
         let mut next = self.parents.take();
         while let Some(mut last) = next.and_then(TryArc::into_inner) {

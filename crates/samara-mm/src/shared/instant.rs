@@ -1,5 +1,5 @@
-//! Whether what a thread reads of the shared tree, step by step, is the tree of one instant: each
-//! thread that publishes counts its publications, in a word of its own.
+//! A seqlock with one counter per writer: tells a reader of the shared tree whether all its reads
+//! saw the tree of one instant. Each thread counts its publications in a word of its own.
 //!
 //! Does not know what is published, nor who reads.
 //!
@@ -8,24 +8,24 @@
 //! - **INSTANT-2** If [`now`] gives an instant, and [`is_still`] confirms it after some reads of
 //!   the tree, then the reads see exactly the publications that the instant counts. So they see one
 //!   tree.
-//! - **INSTANT-3** A publication that happened before another one is counted by each confirmed
-//!   instant that counts the other one. Where each reader has a SeqCst fence between [`now`] and
-//!   [`is_still`], no two confirmed instants count each a publication that the other one does not.
-//!   So all publications have an order in which a confirmed instant lies between two of them: it
-//!   sees those before it, and none after it.
+//! - **INSTANT-3** Let publication P happen before Q: each confirmed instant that counts Q also
+//!   counts P. If each reader has a SeqCst fence between [`now`] and [`is_still`], then of two
+//!   confirmed instants one counts all publications that the other counts. So all publications have
+//!   an order in which a confirmed instant lies between two of them: it sees those before it, and
+//!   none after it.
 //!
 //! Why: a count is odd while a publication is under way, and [`now`] gives no instant then. It
-//! loads with Acquire, so what the counted ones stored is seen. A reader that sees a store of
-//! another publication has a fence after that load, and the publication has one before its stores,
-//! after it made its count odd. So the reader then finds a count that has grown, and counts never
-//! shrink: their sum has grown too. If a publication is counted and an earlier one of another
-//! thread is not, the second look finds the earlier one's count grown, because it happened before
-//! what the first look has loaded. Of two readers with fences, one has the later fence; what the
-//! other one counted before its fence, this one finds when it confirms.
+//! loads with Acquire, so the reader sees the stores of counted publications. A reader that sees a
+//! store of another publication has a fence after that load, and the publication has one before its
+//! stores, after it made its count odd. So the reader then finds a count that has grown, and counts
+//! never shrink: their sum has grown too. If a publication is counted and an earlier one of another
+//! thread is not, the second look finds the earlier one's count grown, because that happened before
+//! the publication that the first look loaded. Of two readers with fences, one has the later fence:
+//! when it confirms, it finds all that the other one counted before its fence.
 
 use crate::shared::sync::{AtomicU64, Ordering, fence, load_own};
 
-/// The number of a thread's publications that are done, twice; odd while one is under way.
+/// Twice the number of a thread's finished publications; plus 1 while one is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Published(AtomicU64);
 
@@ -33,11 +33,11 @@ pub(crate) struct Published(AtomicU64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instant(u64);
 
-/// A publication, which is done when this is dropped.
+/// A publication under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Publication<'p>(&'p Published);
 
-/// The instant, if no publication is under way. `all` are the counts of all threads.
+/// The current instant, if no publication is under way. `all` are the counts of all threads.
 #[inline]
 pub(crate) fn now<'p>(mut all: impl Iterator<Item = &'p Published>) -> Option<Instant> {
     let count = all.try_fold(0_u64, |sum, published| {

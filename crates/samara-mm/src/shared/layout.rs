@@ -1,17 +1,16 @@
-//! Where heap and stack of a shared space are, for readers that take no lock.
+//! The addresses of heap and stack in a shared space, for readers that take no lock.
 //!
-//! Knows three addresses, and that something that goes with them is changing; knows no area, and
-//! nothing of what else is changed.
+//! Knows three addresses and whether a change is under way; knows no area, and no other part of the
+//! change.
 //!
 //! - **LAYOUT-1** A thread that changes the layout, or the table of extras of `state.base`, has a
 //!   [`Publication`] from before the first store to these, or to the tree, until after the last
-//!   one. Its range lock, or the lock of the leaf that it changes, keeps other such changes
-//!   out. It does not wait for a thread meanwhile. (Where a clone panics in the stores, the break
-//!   follows in a publication of its own: UPDATE-3.)
+//!   one. Its range lock, or the lock of the leaf that it changes, keeps other such changes out.
+//!   Meanwhile it waits for no thread. (If a clone panics in the stores, the break follows in a
+//!   publication of its own: UPDATE-3.)
 //! - **LAYOUT-2** If [`seen`](SharedLayout::seen) gives a layout, and
 //!   [`is_still`](SharedLayout::is_still) confirms it after a lookup in the tree and in the table
-//!   of extras, then all of it is of one moment: that of the lookup in the tree. (INSTANT-2 says
-//!   why: this is an instant that only such changes end.)
+//!   of extras, then all three are of one moment: that of the lookup in the tree (INSTANT-2).
 
 use crate::shared::instant::{self, Instant, Publication, Published};
 use crate::shared::sync::{AtomicU64, Ordering};

@@ -1,24 +1,23 @@
-//! Which identities of the spaces of a family are one: those that began as one, in one space.
+//! Compares identities of a family's spaces: two are one if they began as one, in one space.
 //!
-//! Knows what spaces have from their parents (`inherited`); knows no tree that changes, and no
-//! address.
+//! Knows what spaces inherited (`inherited`); knows no tree that changes, and no address.
 //!
-//! - **LINEAGE-1** A page is written in an area that has an identity, and is in areas of that
-//!   identity as long as the space has it. The child of a fork has it in an area whose identity is
-//!   inherited. `area_of` leads from that to the identity in the parent at the fork. So two areas
-//!   of a family share a page only if their identities lead to the same one in the youngest space
-//!   that both come from.
+//! - **LINEAGE-1** A page is written in an area with an identity, and stays in areas of that
+//!   identity as long as the space has the page. The child of a fork has it in an area with an
+//!   inherited identity, which `area_of` translates to the parent's identity at the fork. So two
+//!   areas of a family share a page only if their identities lead to the same one in the youngest
+//!   space that both descend from.
 
 use crate::area::{Anon, AnonId, Backing};
 use crate::shared::inherited::Inherited;
 use core::ptr;
 
-/// An identity, as one space of a family has it.
+/// An identity in one space of a family.
 pub(crate) struct Line<'a, B> {
     space: &'a Inherited<B>,
     /// `None`: any identity.
     id: Option<AnonId>,
-    /// Whether the space has it from its parent.
+    /// Whether it is inherited from the parent.
     is_inherited: bool,
 }
 
@@ -30,11 +29,11 @@ impl<B> Clone for Line<'_, B> {
 
 impl<B> Copy for Line<'_, B> {}
 
-/// What a line is in the parent.
+/// A line's counterpart in the parent.
 enum Older<'a, B> {
-    /// Nothing: it began in the space.
+    /// There is no counterpart: the identity began in the space.
     Began,
-    /// What the parent had is not kept.
+    /// The parent's state is not kept.
     Unknown,
     Line(Line<'a, B>),
 }
@@ -56,7 +55,7 @@ impl<'a, B: Backing> Line<'a, B> {
             return Older::Began;
         }
         let Some(space) = self.space.parents.as_deref() else { return Older::Unknown };
-        // A copy of its parent's areas has numbers that lead nowhere.
+        // Numbers of a child with a tree of its own lead to no area of the parent.
         let area = self.id.and_then(|id| self.space.area_of(id));
         let line = area.and_then(|(start, area)| Line::new(space, space.anon(start, area)));
         Older::Line(line.unwrap_or(Line { space, id: None, is_inherited: true }))
@@ -67,7 +66,7 @@ impl<'a, B: Backing> Line<'a, B> {
     pub(crate) fn may_share(self, other: Self) -> bool {
         let (mut one, mut other) = (self, other);
         while !ptr::eq(one.space, other.space) {
-            // The space of the other one does not come from the deeper one.
+            // The other space does not descend from the deeper one.
             let deeper = if one.space.depth >= other.space.depth { &mut one } else { &mut other };
             match deeper.older() {
                 Older::Began => return false,

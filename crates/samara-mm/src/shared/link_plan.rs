@@ -1,20 +1,19 @@
-//! What an update changes in the reverse maps of files: put in order by map, so that each map's
-//! lock is taken once.
+//! The changes of reverse maps that an update makes, sorted by map, so that it locks each map once.
 //!
-//! Knows reverse maps and what is linked there; does not know areas of spaces, nor when a call
-//! makes its changes (`links`).
+//! Knows reverse maps and links; does not know areas of spaces, nor when a call makes its changes
+//! (`links`).
 //!
-//! - **LINKS-2** The memory for an update's links is set aside before anything else of it can be
-//!   seen. It is used by `make`, or given back by `cancel`.
+//! - **LINKS-2** The memory for an update's links is reserved before any part of the update is
+//!   visible. `make` uses it, or `cancel` gives it back.
 
 use crate::files::{FileArea, LinkChange, Links, needed};
 use alloc::vec::Vec;
 use samara::AllocError;
 
-/// The most changes for which an update keeps its memory.
+/// Maximum number of changes whose memory is kept for the next update.
 const KEPT: usize = 256;
 
-/// What tells reverse maps apart.
+/// The address of a reverse map, which identifies it.
 pub(crate) fn address(map: &dyn Links) -> usize {
     core::ptr::from_ref(map).cast::<()>() as usize
 }
@@ -22,17 +21,17 @@ pub(crate) fn address(map: &dyn Links) -> usize {
 /// The changes of reverse maps that an update makes.
 #[derive(Debug, Default)]
 pub(crate) struct LinkPlan {
-    /// By map, then address; what goes before what comes.
+    /// Ordered by map, then address; removals before insertions.
     changes: Vec<LinkChange>,
-    /// How many of them memory was set aside for: those of the first maps.
+    /// Number of leading changes for which memory is reserved.
     aside: usize,
-    /// Whether an area comes whose file has a map, though the map may not take all of it now
+    /// Whether an inserted area's file has a map, even if the map does not take the area
     /// ([`FileArea::pages`]).
     pub(crate) may_link: bool,
 }
 
 impl LinkPlan {
-    /// Adds an area that comes to a map, or goes from it.
+    /// Adds an area that is inserted in a map (`comes`), or removed from it.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -42,13 +41,13 @@ impl LinkPlan {
         Ok(())
     }
 
-    /// Orders the changes, and drops those that change nothing.
+    /// Sorts the changes, and drops pairs that cancel out.
     pub(crate) fn sort(&mut self) {
         let key = |change: &LinkChange| (change.map, change.area.start, change.comes);
         if !self.changes.is_sorted_by_key(key) {
             self.changes.sort_unstable_by_key(key);
         }
-        // An area that goes and comes back is next to itself.
+        // A removal and the same insertion are neighbours.
         let same = |a: &LinkChange, b: &LinkChange| !a.comes && b.comes && (a.map, a.area) == (b.map, b.area);
         let is_idle = |n: usize| self.changes.get(n).zip(self.changes.get(n + 1)).is_some_and(|(a, b)| same(a, b));
         if (0..self.changes.len()).any(is_idle) {
@@ -80,7 +79,7 @@ impl LinkPlan {
         })
     }
 
-    /// Sets memory aside for the changes of the space of this number.
+    /// Reserves memory for the changes, in the space of this number.
     ///
     /// # Errors
     /// [`AllocError`]. What was set aside is given back.
@@ -100,7 +99,7 @@ impl LinkPlan {
         went.inspect_err(|_| self.cancel(space, find))
     }
 
-    /// Gives back what was set aside, and forgets the changes.
+    /// Gives back the reserved memory, and drops the changes.
     pub(crate) fn cancel<'a>(&mut self, space: u64, find: impl Fn(&LinkChange) -> Option<&'a dyn Links>) {
         let mut aside = core::mem::take(&mut self.aside);
         for (map, changes) in self.by_map(find) {

@@ -1,13 +1,13 @@
-//! What `/proc` shows of a shared space, beside writers: lines of maps, records of smaps, and
-//! PROCMAP_QUERY. The texts are those of `crate::proc`.
+//! `/proc` output of a shared space while threads change it: lines of maps, records of smaps, and
+//! PROCMAP_QUERY. `crate::proc` makes the texts.
 //!
-//! Knows how a line comes to be of one moment, and how a listing goes on; knows no text.
+//! Knows how a line shows a single moment, and where a listing goes on; knows no text.
 //!
-//! - **SHARED-PROC-1** A listing goes on by address: the next line is that of the area which, at
-//!   that time, holds the first address after the last line, or else is the first one above it. So
-//!   lines ascend and do not overlap, a listing may go on in another view, and an address that is
-//!   mapped all the time is in some line. Where the area holds addresses that were shown already
-//!   (it was merged with the area before it, or took its place), its line begins after those.
+//! - **SHARED-PROC-1** A listing goes on by address: the next line shows the area that now holds
+//!   the first address after the last line, or else the first area above it. So lines ascend and do
+//!   not overlap, a listing may go on in another view, and an address that is mapped all the time
+//!   is in some line. If the area also holds addresses that were shown already (it merged with the
+//!   area before it, or replaced it), its line begins after those.
 //! - **SHARED-PROC-2** Whether an area is the heap or the stack depends on the layout, and its
 //!   extras are in a table: both are of the moment of its lookup (LAYOUT-2).
 
@@ -39,16 +39,16 @@ impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
     /// space. [`AddressSpace::lines`](crate::AddressSpace::lines) has those of one moment.
     ///
     /// Each line is of one moment: bounds, attributes, offset and name (`[heap]` and `[stack]`
-    /// too). Lines ascend and do not overlap. An area that is there all the time is shown, and an
-    /// address that is mapped all the time is in a line. Where an area was merged with the one that
-    /// the line before shows, or took its place, its line begins where that line ended; and so at
-    /// `from`, which is 0 or where a line ended.
+    /// too). Lines ascend and do not overlap. An area that exists all the time is shown, and an
+    /// address that is mapped all the time is in a line. If an area merged with the area of the
+    /// line before, or replaced it, its line begins where that line ended. So it is at `from`,
+    /// which is 0 or the end of an earlier line.
     ///
     /// A line takes no lock and no memory, with two exceptions. For an area with
     /// [`Extras`](crate::Extras) it takes the lock of the space for as long as copying them takes.
-    /// An area that is as it was in the parent of a [`fork`](SharedAddressSpace::fork) is cloned.
-    /// The line of an anonymous area, or of one with extras, waits while the break, settings or
-    /// extras are being published.
+    /// It clones an area that was inherited by a [`fork`](SharedAddressSpace::fork) and has not
+    /// changed since. The line of an anonymous area, or of an area with extras, waits while a call
+    /// publishes the break, settings or extras.
     ///
     /// O(log n) for each line.
     ///
@@ -77,7 +77,7 @@ impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
     /// while other threads change the space. The answer is of one moment, and so is each area that
     /// was skipped. Locks and memory: as for a line of [`lines`](Self::lines).
     ///
-    /// O(log n), and as much again for each area that is skipped.
+    /// O(log n), also for each area that is skipped.
     ///
     /// # Errors
     /// As there.
@@ -94,8 +94,7 @@ impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
         query.answer(|from| self.areas_from(from, |_, _| ()))
     }
 
-    /// The lines of areas from an address on. `show` gets each with the address at which it was
-    /// looked for.
+    /// The lines of areas from an address on. `show` gets each with the address of its lookup.
     fn areas_from(&self, mut from: u64, show: impl Fn(&mut Line<'_, B>, u64)) -> impl Iterator<Item = Line<'_, B>> {
         iter::from_fn(move || {
             let mut line = self.line_at_or_after(from)?;
@@ -158,10 +157,10 @@ where
 {
     /// Displays the space as `/proc/PID/smaps` while other threads change it, as
     /// [`AddressSpace::smaps`](crate::AddressSpace::smaps) does that of one moment. `usage` returns
-    /// what an area's page tables hold; no lock is held then.
+    /// the content of an area's page tables; no lock is held then.
     ///
-    /// What records show is what [`Maps::lines`] says of lines. It takes a new view every 64
-    /// records, so that a long text keeps no memory waiting.
+    /// Records follow the rules of [`Maps::lines`]. Takes a new view every 64 records, so that a
+    /// long text does not delay the reclamation of memory.
     ///
     /// ```
     /// use samara_mm::{Config, FileId, MapRequest, Prot, SharedAddressSpace, Usage};
@@ -192,9 +191,10 @@ where
     }
 }
 
-/// Displays the space as `/proc/PID/maps` while other threads change it. What lines show is what
-/// [`Maps::lines`] says. Takes a new view every 64 lines, so that a long text keeps no memory
-/// waiting. The text of one moment is that of a [`snapshot`](SharedAddressSpace::snapshot).
+/// Displays the space as `/proc/PID/maps` while other threads change it. Lines follow the rules of
+/// [`Maps::lines`]. Takes a new view every 64 lines, so that a long text does not delay the
+/// reclamation of memory. For the text of one moment display a
+/// [`snapshot`](SharedAddressSpace::snapshot).
 ///
 /// ```
 /// use samara_mm::{Config, FileId, MapRequest, Prot, SharedAddressSpace};

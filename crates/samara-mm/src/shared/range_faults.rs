@@ -1,10 +1,10 @@
-//! Faults over a range in a shared space: the areas that serve an access to many bytes, kept as
-//! they are until the guard is dropped.
+//! Faults over a range in a shared space: finds the areas for an access to many bytes, and keeps
+//! them unchanged until the guard is dropped.
 //!
-//! Knows the range lock and the tree; what a fault changes (an identity, the growth of a stack) is
-//! `faults`'. A range is too long to be announced page by page, so its guard is a range lock that
-//! others of its kind share (RANGE-1). Single faults go on beside it, but for those that are calls
-//! (`faults`): first writes and the growth of a stack.
+//! Knows the range lock and the tree; `faults` makes the changes of a fault (an identity, the
+//! growth of a stack). A range is too long to be announced page by page, so its guard is a shared
+//! range lock (RANGE-1). Single faults go on beside it, except those that are calls (`faults`):
+//! first writes and the growth of a stack.
 
 use crate::area::{Anon, Area, Backing};
 use crate::calls::fault::Access;
@@ -20,7 +20,7 @@ use samara::{PinHere, Reclaim, SharedGuard, Span};
 /// Why there is no guard for a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeFaultError {
-    /// The first byte of the range that is not served. What is before it is.
+    /// The first byte of the range that no area serves. All bytes before it are served.
     pub addr: u64,
     /// Why.
     pub error: FaultError,
@@ -34,20 +34,20 @@ impl fmt::Display for RangeFaultError {
 
 impl core::error::Error for RangeFaultError {}
 
-/// Keeps the areas of a range as they are: no call changes their bounds or attributes, or removes
-/// them, until the guard is dropped. A call that is about to waits.
+/// Keeps the areas of a range unchanged: until the guard is dropped, a call that would change their
+/// bounds or attributes, or remove them, waits.
 pub struct RangeGuard<'f, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     guard: SharedGuard<'f, u64, Area<B>, R>,
     inherited: &'f Inherited<B>,
     /// The whole pages of the range; `None` if it is empty.
     span: Option<Span>,
-    /// Dropped last: a thread that waits for it may free what the guard protects.
+    /// Dropped last: a thread that waits for it may free the memory that `guard` protects.
     _held: Option<Held<'f, B, R, W>>,
 }
 
 impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> RangeGuard<'_, B, R, W> {
-    /// The areas that hold bytes of the range, ascending, each with its first address and the first
-    /// one after it. None is missing between them.
+    /// The areas that hold bytes of the range, ascending and without gaps, each with its first
+    /// address and the first one after it.
     pub fn areas(&self) -> impl DoubleEndedIterator<Item = (u64, u64, Cow<'_, Area<B>>)> {
         let entries = self.span.into_iter().flat_map(|span| self.guard.range(span));
         entries.map(|(span, area)| (span.first, span.last.saturating_add(1), self.inherited.of(span.first, area)))
@@ -72,17 +72,17 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// The program does `access` to each of the `len` bytes from `start`, as a system call does
-    /// with a buffer. The guard keeps all areas of the range as they are until it is dropped.
+    /// A fault of `access` to each of the `len` bytes from `start`, as a system call does with a
+    /// buffer. The guard keeps all areas of the range unchanged until it is dropped.
     ///
     /// Locks the range against calls that change it, and waits for those that are under way there.
-    /// Other guards, of single faults and of ranges, may be held in the same range. What a first
-    /// write or the growth of a stack changes stays, also where a later byte is refused.
+    /// Other guards, of single faults and of ranges, may be held in the same range. Changes by a
+    /// first write or the growth of a stack stay, even if a later byte is refused.
     ///
     /// O(k + log n) for k areas in the range.
     ///
-    /// A thread that has a guard of a range makes no call that changes the space, and no other
-    /// fault; one that has a guard of a single fault asks for no range. It might wait for itself.
+    /// A thread with a guard of a range must make no call that changes the space, and no other
+    /// fault; a thread with a guard of a single fault must not call this. It might wait for itself.
     ///
     /// # Errors
     /// [`RangeFaultError`], with the first address that is refused.
@@ -128,7 +128,7 @@ where
             let addr = addr.max(start);
             match miss {
                 Miss::Refused(refused) => return failed(addr, refused.into()),
-                // Afterwards this place is served, unless somebody changes it meanwhile.
+                // Then an area serves this address, unless another thread changes it.
                 Miss::Update => {
                     if let Err(error) = self.space.fault_by_update(&mut self.thread, addr, access, None) {
                         return failed(addr, error);
@@ -139,7 +139,7 @@ where
         }
     }
 
-    /// Where the access to `span` must stop, of areas that do not change.
+    /// Where the access to `span` must stop. The areas must not change meanwhile.
     fn first_stop(&self, guard: &SharedGuard<'_, u64, Area<B>, R>, span: Span, access: Access) -> Option<Stop> {
         let (config, inherited) = (&self.space.config, &self.space.inherited);
         let mut at = span.first;

@@ -1,11 +1,11 @@
-//! Raw system calls on a shared space: how far each of them reaches.
+//! Raw system calls on a shared space, and the reach of each.
 //!
-//! The table of `linux` says which calls name a range. What arguments mean otherwise is known to
-//! the verbs of `linux`, which run on the areas around the range as every call does (`update`).
+//! The table of `linux` says which calls name a range. The verbs of `linux` know the other
+//! arguments; they run on the areas around the range, as every call does (`update`).
 //!
-//! - **RAW-1** While a call holds a range lock, its host is asked for segments, keys, places and
-//!   the process itself only. It is asked for files, new objects and the program's memory before
-//!   the lock ([`Ahead`], [`map_request`]), and writes to that memory after it.
+//! - **RAW-1** While a call holds a range lock, it asks the host only for segments, keys, places
+//!   and the process itself. It asks for files, new objects and the program's memory before the
+//!   lock ([`Ahead`], [`map_request`]), and the host writes to that memory after it.
 
 use crate::area::Backing;
 use crate::area::flags::Prot;
@@ -23,14 +23,13 @@ use crate::space::plan::Plan;
 use alloc::vec::Vec;
 use samara::{PinHere, Reclaim};
 
-/// What a host read of the program's memory, one piece after the other, to be read again in this
-/// order.
+/// A host whose reads of the program's memory are recorded, piece by piece, and replayed in order.
 struct Ahead<'h, H> {
     host: &'h mut H,
     bytes: Vec<u8>,
     /// The end of each piece in `bytes`, or why it could not be read.
     pieces: Vec<Result<usize, Errno>>,
-    /// How many pieces have been read again. `None`: they are read for the first time.
+    /// Number of pieces that were replayed. `None`: recording.
     again: Option<usize>,
 }
 
@@ -54,7 +53,7 @@ impl<'h, H> Ahead<'h, H> {
     }
 }
 
-/// Answers what the calls ask that read the program's memory.
+/// Has the functions that calls which read the program's memory need.
 impl<B: Backing, H: Host<B>> Host<B> for Ahead<'_, H> {
     fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
         let Some(at) = self.again else { return self.read_first(addr, to) };
@@ -75,7 +74,7 @@ impl<B: Backing, H: Host<B>> Host<B> for Ahead<'_, H> {
 }
 
 impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace<B, R, W> {
-    /// How far a call reaches that has no way of its own here.
+    /// The reach of a call without a case of its own in `call`.
     fn reach_of_call(&self, nr: u64, &[start, len, access, ..]: &[u64; 6]) -> Reach {
         match linux::reach(nr) {
             Some(linux::SharedReach::Range) => self.reach(start, len),
@@ -99,16 +98,17 @@ where
     /// Makes system call `nr` of x86-64: [`linux::call`](crate::linux::call) on a shared space,
     /// with its answers. `None`: as there.
     ///
-    /// It locks what the method locks that makes the same call: its range, as far as
-    /// [`SharedAddressSpace`] says, or the whole space. `msync` and `mincore` lock their range.
+    /// It locks the same as the method for the same call: its range, as described at
+    /// [`SharedAddressSpace`], or the whole space. `msync` and `mincore` lock their range.
     ///
-    /// `host` is asked for files, new objects and the program's memory before anything is locked,
-    /// and fills the vector of `mincore` afterwards: it may fault in the space then. It is asked
-    /// for segments, protection keys, [places](Host::huge_places) and the process itself while the
-    /// range is locked, perhaps more than once, and must not make calls or fault in the space then.
+    /// The call asks `host` for files, new objects and the program's memory before it locks
+    /// anything, and lets it fill the vector of `mincore` after the lock: `host` may fault in the
+    /// space then. While the range is locked, the call asks for segments, protection keys,
+    /// [places](Host::huge_places) and the process itself, perhaps more than once: `host` must not
+    /// make calls or fault in the space then.
     ///
-    /// A call that waited too long ([`timeout`](Self::timeout)), or that `apply` refuses, has not
-    /// happened and gives that error number; `brk` gives the break as it is.
+    /// A call that timed out ([`timeout`](Self::timeout)), or that `apply` refuses, has not
+    /// happened and returns that error number; `brk` returns the current break.
     ///
     /// ```
     /// use samara_mm::{Config, FileId, Linux, SharedAddressSpace, linux};
@@ -157,7 +157,7 @@ where
             linux::MINCORE => self.raw_mincore(host, &args),
             _ if matches!(linux::reach(nr), Some(linux::SharedReach::Reads)) => {
                 let mut ahead = Ahead::new(host);
-                // The same call on no areas reads the same memory.
+                // The same call on an empty space reads the same memory.
                 let mut nothing = AddressSpace::<B>::new(self.thread.space.config().clone());
                 let _refused = linux::answer(&mut nothing, &mut ahead, placement, nr, &args)?;
                 self.by_verb(placement, nr, &args, |space, placement| {
@@ -172,7 +172,7 @@ where
         Some(called(done))
     }
 
-    /// A call that its verb makes on the areas within its reach. `None`: it is not this space's.
+    /// Runs the call's verb on the areas within its reach. `None`: no call of this space.
     fn by_verb<P: Placement<B>>(
         &mut self,
         placement: &mut P,
@@ -207,7 +207,7 @@ where
         self.mmap_for(&request, &mut places, placement)
     }
 
-    /// A refused `brk` gives the break as it is.
+    /// A refused `brk` returns the current break.
     fn raw_brk(&mut self, new: u64) -> Called {
         let mut before = self.thread.space.current_break();
         let done = self.ranged(
@@ -244,7 +244,7 @@ where
     }
 }
 
-/// What a call did, as the program gets it.
+/// The call's result, as the program gets it.
 fn called(done: Result<(u64, Plan), Error>) -> Called {
     match done {
         Ok((value, plan)) => Called { result: value as i64, plan },

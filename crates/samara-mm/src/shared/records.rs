@@ -1,14 +1,13 @@
-//! A list of records that only grows: each thread at work in a space has a record there, and others
-//! look at all of them without a lock.
+//! A list of per-thread records that only grows. Other threads read all records without a lock.
 //!
 //! Does not know what a record holds.
 //!
-//! - **RECORDS-1** A record never moves, and lives as long as the list. `blocks` counts the blocks
-//!   of records that there are; it is stored before anybody can take a record of a new block, and
-//!   loaded by each thread that looks at all records, when it begins to look ([`Records::iter`]).
-//!   Both are SeqCst, and so are what a thread stores in its record and loads of others to exclude
-//!   them. So two threads that exclude one another by their records find each other, also where one
-//!   of the records is new, if each stores first and begins to look afterwards.
+//! - **RECORDS-1** A record never moves, and lives as long as the list. `blocks` is the number of
+//!   blocks of records. It is stored before any thread can take a record of a new block, and loaded
+//!   by each thread that begins to look at all records ([`Records::iter`]). Both are SeqCst, and so
+//!   are the stores and loads by which threads exclude one another through records. So two such
+//!   threads find each other, even if one of the records is new, if each stores first and begins to
+//!   look afterwards.
 
 use crate::errno::Errno;
 use crate::shared::sync::{AtomicUsize, OnceBox, Ordering};
@@ -17,10 +16,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::slice;
 
-/// Blocks at most: 2^19 records.
+/// Maximum number of blocks: 2^19 records.
 const BLOCKS: usize = 20;
 
-/// A block, in memory whose lack is no panic: a boxed slice of one is a box.
+/// A block, allocated without a panic: a boxed slice of one element converts to a box.
 type Block<T> = [Box<[T]>; 1];
 
 /// A list of records: blocks of 1, 1, 2, 4, 8 and so on.
@@ -35,15 +34,14 @@ impl<T> Records<T> {
         Records { memory: [const { OnceBox::new() }; BLOCKS], blocks: AtomicUsize::new(0) }
     }
 
-    /// All records that there are now, always in the same order.
+    /// All present records, always in the same order.
     #[inline]
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         let blocks = self.blocks.load(Ordering::SeqCst); // RECORDS-1
         Iter { block: [].iter(), left: self.memory.get(..blocks).unwrap_or_default().iter() }
     }
 
-    /// Makes one more block of records, each by `make` from its place in the order. Called under a
-    /// lock.
+    /// Adds a block of records; `make` makes each from its place in the order. Called under a lock.
     ///
     /// # Errors
     /// ENOMEM: no memory, or 2^19 records.
@@ -52,7 +50,7 @@ impl<T> Records<T> {
         let short = |_| Errno::ENOMEM;
         let blocks = self.blocks.load(Ordering::Relaxed);
         let memory = self.memory.get(blocks).ok_or(Errno::ENOMEM)?;
-        // As many as there are, but for the first one.
+        // Doubles the number of records; the first block has one.
         let (before, more) = if blocks == 0 { (0, 1) } else { (1 << (blocks - 1), 1 << (blocks - 1)) };
         let (mut records, mut block) = (Vec::new(), Vec::new());
         records.try_reserve_exact(more).map_err(short)?;

@@ -4,8 +4,8 @@
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use once_cell::race::OnceBox;
 
-/// Stores `value`, before all SeqCst loads that follow, in the one order of all SeqCst accesses:
-/// its partners are SeqCst too.
+/// Stores `value` before all later SeqCst loads, in the one order of all SeqCst accesses: its
+/// partners are SeqCst too.
 ///
 /// A SeqCst exchange takes less time than a store and a fence on x86-64.
 #[inline]
@@ -19,8 +19,8 @@ pub(crate) fn add_fenced(word: &AtomicU64, more: u64) {
     word.fetch_add(more, Ordering::SeqCst);
 }
 
-/// Loads a word that this thread alone stores to, or that others change only in bits that the
-/// caller does not look at. (Models do this in another way.)
+/// Loads a word that only this thread stores to, or whose other bits the caller ignores. (Models
+/// replace this.)
 #[inline]
 pub(crate) fn load_own(word: &AtomicU64) -> u64 {
     word.load(Ordering::Relaxed)

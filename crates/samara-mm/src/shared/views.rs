@@ -1,4 +1,4 @@
-//! Looks at a shared space: the whole of it at one moment, and area by area while it changes.
+//! Reading a shared space: all of it at one moment, or area by area while it changes.
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
@@ -33,7 +33,7 @@ impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
         self.guard.at_or_after(addr).map(|entry| self.placed(entry))
     }
 
-    /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. It was free at a
+    /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. It was free at some
     /// moment of the search.
     pub fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         self.guard.find_gap(query)
@@ -56,7 +56,7 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Number of areas. While calls are under way it may be off by what they add and take out.
+    /// Number of areas. Calls under way may be counted or not.
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -67,30 +67,29 @@ where
     }
 
     /// The areas while other threads change the space, as a reader of `/proc/PID/maps` sees them.
-    /// Takes no lock and does not wait. ([`Maps::lines`] says when a text does, for a moment.)
+    /// Takes no lock and does not wait. ([`Maps::lines`] says when a line waits for a moment.)
     ///
     /// Areas ascend and do not overlap. Bounds and attributes of an area are of one moment. An area
-    /// that is there all the time is shown. [`Maps::lines`] says what lines of text show. (All
-    /// areas of one moment are a [`snapshot`](Self::snapshot), which waits for the calls under
-    /// way.)
+    /// that exists all the time is shown. [`Maps::lines`] has the rules for text. (For all areas of
+    /// one moment take a [`snapshot`](Self::snapshot), which waits for the calls under way.)
     ///
-    /// A view that is kept keeps memory waiting that is taken out meanwhile. A thread that serves a
-    /// long text in pieces makes a new view for each, and goes on at the [`end`](crate::Line::end)
-    /// of the last line. The space's own text and [`smaps`](Self::smaps) do so.
+    /// A view delays the reclamation of memory that is freed meanwhile (a grace period). A thread
+    /// that serves a long text in pieces makes a new view for each piece, and goes on at the
+    /// [`end`](crate::Line::end) of the last line. The space's own text and [`smaps`](Self::smaps)
+    /// do so.
     ///
-    /// With [`Fenced`](crate::Fenced), the first view of a thread takes memory for the
-    /// thread, and ends the program if there is none, as `Box::new` does. (A thread that has made a
-    /// call on any such space has it.) Nothing else of a view takes memory, but for the `clone` of
-    /// a [`Backing`] that takes some.
+    /// With [`Fenced`](crate::Fenced), the first view of a thread allocates memory for the thread,
+    /// and ends the program if that fails, as `Box::new` does. (The first call of a thread on any
+    /// such space allocates it too.) Otherwise a view allocates nothing, unless the `clone` of a
+    /// [`Backing`] does.
     pub fn maps(&self) -> Maps<'_, B, R, W> {
         Maps { guard: self.map.pin(), space: self }
     }
 
-    /// The whole space at one moment, as a space of its own. Waits for the calls that are under
-    /// way; faults go on. (In [`maps`](Self::maps), each area is of a moment of its own.)
+    /// The whole space at one moment, as a separate space. Waits for the calls under way; faults go
+    /// on. (In [`maps`](Self::maps), each area is of a moment of its own.)
     ///
-    /// O(1), plus the extras of areas that have some. Afterwards either space copies what it
-    /// changes.
+    /// O(1) plus the number of extras. Afterwards the two are copy-on-write.
     ///
     /// # Errors
     /// ENOMEM: out of memory.

@@ -1,7 +1,7 @@
-//! How threads wait for one another. The embedder's locks and events behind one small trait, and
-//! those of `parking_lot` with `std`.
+//! How threads wait for one another: a small trait for the embedder's locks and events, and an
+//! implementation with `parking_lot` (feature `std`).
 //!
-//! Does not know what is waited for.
+//! Does not know what threads wait for.
 
 use core::time::Duration;
 
@@ -10,41 +10,42 @@ use core::time::Duration;
 /// With `std`, [`Sleep`] is the default. A kernel brings its own: a spin lock or a mutex, and an
 /// event on which one thread sleeps.
 pub trait Wait: 'static {
-    /// The lock of short critical sections. No foreign code runs while it is held, except that of a
-    /// [`Backing`](crate::Backing), and `default`, [`Event::clear`] and [`Event::set`].
+    /// The lock of short critical sections. While it is held, no code of the embedder runs except
+    /// methods of a [`Backing`](crate::Backing), and `default`, [`Event::clear`] and
+    /// [`Event::set`].
     type Lock: lock_api::RawMutex + Send + Sync;
-    /// What one waiting thread sleeps on.
+    /// The event on which one waiting thread sleeps.
     type Event: Event;
 
-    /// How often a call stands aside, naps included, before it waits in line for a range lock.
+    /// How often a call *stands aside* (retries without a request) or naps, before it queues.
     ///
-    /// A thread that stands aside has no place: it looks again after a [`pause`](Self::pause), some
-    /// times after short ones, then after naps, and who makes call after call goes on meanwhile,
-    /// with what it needs in its cache. In line, calls are made in the order in which they came,
-    /// and each sleeps until the one before it ends. A nap of [`Sleep`] takes 0.1 ms and more, so
-    /// with 16 a call stands aside for 2 to 3 ms where processors are free. (A call may take more
-    /// than one range lock after the other, each with this patience.) With 0, the call that comes
-    /// first is first; threads that make calls on the same addresses all the time then pass their
-    /// turn on by waking one another up, which takes many times as long as a call. Calls with a
-    /// timeout, and those that need the whole space from the start, always wait in line.
+    /// A thread that stands aside has no place in the queue. It looks again after each
+    /// [`pause`](Self::pause), first short ones, then naps. Meanwhile a thread that makes call
+    /// after call goes on with a warm cache. The queue serves calls in order of arrival, and each
+    /// sleeps until the one before it ends. A nap of [`Sleep`] takes 0.1 ms and more, so with 16 a
+    /// call stands aside for 2 to 3 ms if processors are free. (A call may take several range locks
+    /// in turn, each with this patience.) With 0, calls are served in order of arrival, but threads
+    /// that constantly make calls on the same addresses must wake one another for each call, which
+    /// takes many times as long as the call. Calls with a timeout, and those that need the whole
+    /// space from the start, always queue at once.
     const PATIENCE: u32 = 16;
 
-    /// Passes time before the next look at something that another thread will change soon, without
-    /// an event for it. `round` counts the looks so far, or says with 128 and above that it may be
-    /// a long time.
+    /// Waits a moment before the next look at a word that another thread will change soon, where no
+    /// event exists. `round` is the number of looks so far; 128 and above mean that the wait may be
+    /// long.
     fn pause(round: u32);
 
-    /// The time since some moment, which never goes back. For timeouts only.
+    /// The time since a fixed moment; never decreases. For timeouts only.
     fn now() -> Duration;
 }
 
 /// An event that one thread waits for and another one sets. It stays set until it is cleared.
 pub trait Event: Default + Send + Sync {
-    /// Clears the event. Called by the thread that will wait, before anybody can set it.
+    /// Clears the event. Called by the thread that will wait, before any other thread can set it.
     fn clear(&self);
 
-    /// Waits until the event is set, or the time is over. Returns whether it is set. `None` waits
-    /// for ever.
+    /// Waits until the event is set, or the timeout is over. Returns whether it is set. `None`: no
+    /// timeout.
     fn wait(&self, timeout: Option<Duration>) -> bool;
 
     /// Sets the event and wakes the thread that waits for it.

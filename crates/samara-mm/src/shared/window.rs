@@ -1,13 +1,13 @@
-//! The areas around a range as a small address space, and the one store that turns what was there
-//! into what a call left.
+//! The areas around a range as a small address space, and the one store that makes a call's change
+//! of them.
 //!
-//! Knows areas and their order; knows no lock and no call. What is inherited and stays as it was is
-//! no change: it is stored anew with the first change of it.
+//! Knows areas and their order; knows no lock and no call. An inherited area that a call does not
+//! change is not stored: the first change stores it as the space's own.
 //!
-//! - **WINDOW-1** A window holds, whole, every area that meets the range or touches it, and every
-//!   area that touches one of those. No rule of a call in the range looks further: a change joins
-//!   at most the areas that touch it, and what it joined takes its identity at most from the next
-//!   one.
+//! - **WINDOW-1** A window holds, untrimmed, every area that meets the range or touches it, and
+//!   every area that touches one of those. No rule of a call in the range looks further: a change
+//!   joins at most the areas that touch it, and the joined area takes its identity at most from the
+//!   next one.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -17,7 +17,7 @@ use crate::shared::inherited::Inherited;
 use alloc::vec::Vec;
 use samara::{Reclaim, SharedGuard, Span};
 
-/// The most areas in a window. A call about more takes the whole space.
+/// Maximum number of areas in a window. A call about more takes the whole space.
 pub(crate) const MOST: usize = 4096;
 
 /// An area and its range, end exclusive.
@@ -33,7 +33,7 @@ pub(crate) fn bounds<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, st
 }
 
 /// Adds the areas in `[low, high)` to `old`, as they are in the space. `false`: there are too many,
-/// or a call on one of them looks at more than a window has.
+/// or one has extras or huge pages, and calls on it look beyond the window.
 pub(crate) fn copy<B: Backing, R: Reclaim>(
     guard: &SharedGuard<'_, u64, Area<B>, R>,
     inherited: &Inherited<B>,
@@ -58,23 +58,23 @@ pub(crate) fn copy<B: Backing, R: Reclaim>(
 pub(crate) enum Op<A> {
     /// Empties a span.
     Clear(Span),
-    /// Puts an area there, over what is there.
+    /// Inserts an area, and overwrites what is in its span.
     Put(Span, A),
 }
 
-/// What a call changed.
+/// The change that a call made.
 pub(crate) enum Change<B> {
     /// Nothing.
     None,
-    /// One store makes it. All that changed is in `[start, end)`.
+    /// One store makes it. All changes are in `[start, end)`.
     One { op: Op<Area<B>>, start: u64, end: u64 },
-    /// It takes several stores: for each of these ranges one that empties it, and one for each area
-    /// that is there afterwards.
+    /// Several stores make it: for each of these ranges one that empties it, and one for each new
+    /// area there.
     Several([Option<Changing>; 2]),
 }
 
 impl<B> Change<B> {
-    /// Both changes, of windows apart.
+    /// Both changes, of disjoint windows.
     pub(crate) fn and(self, other: Change<B>) -> Change<B> {
         match (self, other) {
             (change, Change::None) | (Change::None, change) => change,
@@ -99,7 +99,7 @@ fn same<B: Backing>(a: &Entry<B>, span: Span, area: &Area<B>) -> bool {
 /// An area after a call, with its range.
 pub(crate) type New<'a, B> = (Span, &'a Area<B>);
 
-/// The most areas after a call that are compared without memory of their own.
+/// Maximum number of areas after a call that are compared without an allocation.
 const FEW: usize = 8;
 
 /// Compares the areas of a window before a call with those after it.
@@ -127,7 +127,7 @@ pub(crate) fn change<'a, B: Backing + 'a>(
 }
 
 fn compare<B: Backing>(mut old: &[Entry<B>], mut new: &[New<'_, B>]) -> Change<B> {
-    // What is equal at both ends is left out.
+    // Skip equal areas at both ends.
     while let ([first, rest @ ..], [(span, area), others @ ..]) = (old, new)
         && same(first, *span, area)
     {
@@ -148,7 +148,7 @@ fn compare<B: Backing>(mut old: &[Entry<B>], mut new: &[New<'_, B>]) -> Change<B
         ([a, .., b], Some(first), Some(last)) => (a.0.min(first.0), b.1.max(last.1)),
         ([a], Some(first), Some(last)) => (a.0.min(first.0), a.1.max(last.1)),
     };
-    // The area that is not a part of one that was there: a store must put it there.
+    // An area that is no part of an old one: a store must insert it.
     let is_part = |(span, area): &New<'_, B>| {
         old.iter().any(|o| o.0 <= span.first && span.last < o.1 && o.2.extra == area.extra && o.2 == **area)
     };
