@@ -94,8 +94,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             let room = next.map_or(u64::MAX, |(start, flags)| config.guarded(start, flags));
             end.saturating_add(config.page_size.bytes()) <= room && end <= config.task_size && !full
         };
-        // An area that ends where the heap starts is not part of it: the kernel does not look
-        // there.
+        // An area that ends at the start of the heap is not part of the heap: the kernel does not
+        // look there.
         let begun = start > self.layout.start_brk || start > 0 && self.has(Features::HEAP_JOINS_BELOW);
         if begun && allowed.is_ok() && config.touches == Touches::Told {
             // The common case: the heap's area grows and keeps its value.

@@ -1,5 +1,5 @@
-//! Page faults: which area serves an access, and whether a stack grows for it. Knows areas only,
-//! not pages: guard pages and pages beyond the end of a file are up to the owner of the pages.
+//! Page faults: finds the area that serves an access, and grows a stack for it. Knows areas only,
+//! not pages: the owner of the pages handles guard pages and pages beyond the end of a file.
 //!
 //! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18);
 //! tests/kernel compares the two.
@@ -27,12 +27,12 @@ pub enum Access {
 pub struct Fault<'a, B> {
     /// The area that serves it, after any growth.
     pub at: Placed<'a, B>,
-    /// Number of bytes by which the area grew down for it.
+    /// Number of bytes by which the area grew down for the access.
     pub grown: u64,
 }
 
-/// Why no area serves a fault: the reason that SIGSEGV reports with the address. Displays what was
-/// refused, and what to do.
+/// Why no area serves a fault: the reason that SIGSEGV reports with the address. Displays the
+/// refusal, and what to do.
 ///
 /// ```
 /// use samara_mm::{Access, AddressSpace, Config, FileId};
@@ -117,18 +117,18 @@ impl Config {
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// The program does `access` to the byte at `addr`. A write to private memory touches it. Below
-    /// an area that grows down, with nothing in between, that area grows to the page of `addr`.
+    /// A fault of `access` to the byte at `addr`. A write to private memory touches it. Below an
+    /// area that grows down, with nothing in between, that area grows to the page of `addr`.
     ///
     /// System calls that access the address on behalf of the program do the same, and so does a
-    /// debugger's access through `/proc/PID/mem` (which no protection stops). Lookups of pages
-    /// without the program (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) let no stack grow:
-    /// ask [`AddressSpace::area_at`] first.
+    /// debugger's access through `/proc/PID/mem` (which no protection stops). Accesses that are not
+    /// the program's own (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) grow no stack: check
+    /// [`AddressSpace::area_at`] first.
     ///
     /// As on x86-64, memory that can be written or executed can be read. The exception is memory
-    /// that can only be executed, where the processor has
-    /// [protection keys](crate::Config::protection_keys). (Addresses that are not canonical, with
-    /// bits 47 to 63 not all equal, are for the processor to refuse.)
+    /// that can only be executed, if the processor has [protection
+    /// keys](crate::Config::protection_keys). (The processor refuses addresses that are not
+    /// canonical: with bits 47 to 63 not all equal.)
     ///
     /// O(log n).
     ///
@@ -138,7 +138,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - below the lowest address of maps ([`Bases::least`](crate::Bases::least));
     /// - to less than [`Config::stack_guard_pages`](crate::Config::stack_guard_pages) from an area
     ///   below it that is accessible and does not grow down itself;
-    /// - above a limit, of its own size or of the sums. (It counts as written then all the same.)
+    /// - above a limit, of its own size or of the sums. (It still counts as written.)
     ///
     /// ```
     /// use samara_mm::{Access, AddressSpace, Config, FileId, MapFlags, MapRequest, Prot, Refused};
@@ -159,14 +159,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         } else if let Some(refused) = area.refuses(access, &self.config) {
             return Err(refused);
         }
-        // Where the index remembers the place, this is no second search.
+        // An index that remembers the place does not search again.
         let (span, area) = self.areas.seek(addr).ok_or(Refused::NotMapped)?;
         let (start, end, extras) = (span.first, span.last.saturating_add(1), self.extras.get(area.extra));
         Ok(Fault { grown, at: Placed { start, end, area, extras } })
     }
 
-    /// A fault that may grow an area, or give it an identity. `was` is where the area begins that
-    /// holds `addr`, or is the first above it. Returns by how much it grew.
+    /// A fault that may grow an area, or give it an identity. `was` is the start of the area that
+    /// holds `addr`, or else of the first one above. Returns the growth in bytes.
     #[cold]
     fn fault_with_change(&mut self, was: u64, addr: u64, access: Access) -> Result<u64, Refused> {
         if was > addr {

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The space of a forked child: all areas except those that are not copied (MADV_DONTFORK),
     /// unlocked. Written memory gets an inherited identity, which merges only with the same
-    /// identity. [`AddressSpace::fork_plan`] tells what the child does not have. For exec, begin
-    /// with [`AddressSpace::new`] and set the same limits and capabilities.
+    /// identity. [`AddressSpace::fork_plan`] lists what the child lacks. For exec, begin with
+    /// [`AddressSpace::new`] and set the same limits and capabilities.
     ///
     /// O(n).
     ///
@@ -49,7 +49,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(child)
     }
 
-    /// The child of a fork, before its areas come. Nothing is promised for them yet.
+    /// The child of a fork, still without areas. No memory is promised for them yet.
     pub(crate) fn child_without_areas(&self) -> Result<Self, Errno> {
         let mut child = AddressSpace::with_index(self.config.clone());
         (child.layout, child.next_id) = (self.layout, self.next_id);
@@ -62,8 +62,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(child)
     }
 
-    /// Takes these sums for a child's areas, the largest of which is charged with `most` bytes, if
-    /// the overcommit mode promises the memory.
+    /// Sets the sums of a child's areas, if the overcommit mode promises the memory. `most` is the
+    /// largest charge of one area.
     pub(crate) fn promise(&mut self, counters: Counters, most: u64) -> Result<(), Errno> {
         // Linux charges area by area; only the strict mode limits the sum.
         let strict = matches!(self.config.overcommit, Overcommit::Never { .. });
@@ -135,7 +135,7 @@ fn copy<B: Backing>(a: &Area<B>, table: &Table, unseen: bool, ids: &mut u64) -> 
     new
 }
 
-/// The identity of the area in a child. `fresh` gives the number of one that is inherited.
+/// The identity of the area in a child. `fresh` gives the number of an inherited identity.
 #[inline]
 pub(crate) fn child_anon<B: Backing>(a: &Area<B>, unseen: bool, fresh: impl FnOnce() -> AnonId) -> Anon {
     match a.anon() {

@@ -2,15 +2,15 @@
 //!
 //! Knows the calls that a loader makes, one after the other; their rules are those of `map`.
 //!
-//! - **IMAGE-1** What an image leaves is what the calls of [`AddressSpace::map_image`]'s
-//!   documentation leave, one after the other. If one of them is refused, the space is as it was.
-//! - **IMAGE-2** What a plain image leaves is known without its calls (`plain_image`): one whose
-//!   segments follow one another, that no limit is near to, and that joins nothing around it. Its
-//!   areas are stored as they will be.
-//! - **IMAGE-3** The calls of any other one run on a space of their own, with the areas that touch
-//!   the range, and those that touch these. They look at nothing else, and change nothing but what
-//!   meets the range or touches it in the end: the range was free, and what it joins is an area
-//!   that touches it. One that was joined for a while may have another identity of its memory
+//! - **IMAGE-1** An image has the effect of the calls in [`AddressSpace::map_image`]'s
+//!   documentation, one after the other. If one of them is refused, the space stays unchanged.
+//! - **IMAGE-2** A plain image skips the calls: its final areas are computed and stored directly
+//!   (`plain_image`). Plain means that its segments follow one another, no limit is near, and
+//!   nothing around it joins.
+//! - **IMAGE-3** The calls of any other image run on a separate space, with the areas that touch
+//!   the range and their neighbours. They look at nothing else, and the areas that they change meet
+//!   or touch the range in the end, because the range was free and a join is with an area that
+//!   touches it. An area that was joined for a while may have another anonymous identity
 //!   afterwards.
 
 use crate::area::flags::{Flags, MapFlags, Prot};
@@ -32,11 +32,10 @@ use samara::Span;
 /// A part of an image that is loaded: ELF's PT_LOAD. In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageSegment {
-    /// Where it begins, from the image's start on. Not always at a page: `addr` and `offset` are
-    /// congruent modulo the page size, and the rest of the first page shows what the file has
-    /// there.
+    /// Its start, relative to the image's start. Need not be page aligned: `addr` and `offset` are
+    /// congruent modulo the page size, and the rest of the first page shows the file's bytes there.
     pub addr: u64,
-    /// Its length in memory. What lies behind `file_len` is zeros (bss).
+    /// Its length in memory. Bytes beyond `file_len` are zeros (bss).
     pub len: u64,
     /// Its offset in the file.
     pub offset: u64,
@@ -49,23 +48,23 @@ pub struct ImageSegment {
 /// A program or a library, to be mapped by [`AddressSpace::map_image`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image<B> {
-    /// Where it begins, if `fixed`; else a hint, or 0.
+    /// Its start address, if `fixed`; else a hint, or 0.
     pub start: u64,
-    /// Whether it goes to `start` and nowhere else. Nothing may be mapped in its range.
+    /// Whether it must be at `start`. Its range must be free.
     pub fixed: bool,
     /// The file.
     pub backing: B,
     /// How the file was opened.
     pub mode: FileMode,
-    /// What is loaded. The order counts where pages overlap: the later one wins.
+    /// The segments to load. If pages overlap, the later segment wins.
     pub segments: Vec<ImageSegment>,
 }
 
 /// A segment in whole pages.
 struct Pages {
-    /// Where the file's part begins, from the image's start on.
+    /// Start of the file's part, relative to the image's start.
     start: u64,
-    /// Where zeros begin.
+    /// Start of the zeros.
     zeros: u64,
     end: u64,
     offset: u64,
@@ -93,7 +92,7 @@ impl<B: Backing> Image<B> {
         self.segments.iter().try_fold(0, |end, segment| Some(segment.pages(page)?.end.max(end))).filter(|end| *end > 0)
     }
 
-    /// The most areas that its calls add.
+    /// Maximum number of areas that its calls add.
     pub(crate) fn most_areas(&self) -> usize {
         self.segments.len().saturating_mul(4)
     }
@@ -123,24 +122,24 @@ impl<B: Backing> Image<B> {
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Maps a program or a library: all its segments, or nothing. Returns the address of its start.
-    /// What it leaves is what these calls leave, one after the other:
+    /// It has the effect of these calls, one after the other:
     ///
     /// - `mmap(start, length of all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS)` at an address that
-    ///   `placement` chooses, or with MAP_FIXED_NOREPLACE if the image is `fixed`. What lies
-    ///   between segments stays so.
+    ///   `placement` chooses, or with MAP_FIXED_NOREPLACE if the image is `fixed`. Gaps between
+    ///   segments stay so.
     /// - For each segment, `mmap` of its pages of the file with MAP_PRIVATE | MAP_FIXED; then, if
     ///   it has more pages in memory than in the file, `mmap` of those with MAP_PRIVATE |
     ///   MAP_ANONYMOUS | MAP_FIXED.
     ///
-    /// The plan has what is there at the end: a [`StepKind::Mapped`] for each piece, and a
-    /// [`StepKind::Merged`] at an end that was joined with its neighbour. Zeros in the last page of
-    /// the file's part are the loader's to write. Where writes are not seen
-    /// ([`Touches::Unseen`](crate::Touches)), the last of the calls alone can be learnt about.
+    /// The plan has the final state: a [`StepKind::Mapped`] for each piece, and a
+    /// [`StepKind::Merged`] at an end that was joined with its neighbour. The loader writes the
+    /// zeros in the last page of the file's part. If writes are not seen
+    /// ([`Touches::Unseen`](crate::Touches)), only the last of the calls can be learnt about.
     ///
     /// # Errors
     /// EINVAL: the file is in huge pages; there is no segment; or one is longer in the file than in
     /// memory, empty, beyond 2^64, or at an address and an offset that are not congruent modulo the
-    /// page size. Else that of the first call that is refused. The space stays as it was.
+    /// page size. Else the error of the first refused call. The space stays as it was.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, FileMode, Image, ImageSegment, Linux, Prot};
@@ -195,8 +194,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(start)
     }
 
-    /// The areas that a plain image in `[start, end)` comes to, ascending, with gaps that have
-    /// these flags (IMAGE-2). `None`: it is not plain, or a call may be refused.
+    /// The areas that a plain image in `[start, end)` results in, ascending; `gap` are the flags of
+    /// gaps (IMAGE-2). `None`: it is not plain, or a call may be refused.
     fn plain_image(&self, (start, end): (u64, u64), gap: Flags, image: &Image<B>) -> Option<Vec<Store<B>>> {
         let (backing, len) = (&image.backing, end - start);
         let odd_file = backing.is_segment() || backing.is_secret() || image.mode.contains(FileMode::ZERO);
@@ -206,7 +205,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if odd_file || odd_space || is_counted || room <= image.most_areas() {
             return None;
         }
-        // As if all of it became data, and were charged.
+        // An upper bound: as if all of it became data and were charged.
         self.may_expand(Flags::WRITE, len).and_then(|()| self.may_charge(len)).ok()?;
         let gap = |from, to| Store::new((from, to), Area::new(gap, Object::Anonymous, 0));
         let (mut all, mut at): (Vec<Store<B>>, _) = (Vec::new(), start);
@@ -220,7 +219,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         };
         for map in image.segments.iter().flat_map(|segment| image.maps(start, segment, self.page())).flatten() {
             if map.start < at {
-                return None; // it takes the place of a part of another one
+                return None; // it replaces a part of another segment
             }
             if map.start > at {
                 add(&mut all, gap(at, map.start));
@@ -253,13 +252,13 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// One of the calls.
+    /// Makes one of the image's calls.
     fn map_alone(&mut self, start: u64, request: &MapRequest<B>) -> Result<(), Errno> {
         self.map_at(start, request, &mut Plan::new())
     }
 
-    /// A space with the settings of this one, the areas that touch `[start, end)`, which is free,
-    /// and those that touch these.
+    /// A space with the settings of this one, and the areas around the free range `[start, end)`:
+    /// those that touch it and their neighbours.
     fn around_image(&self, start: u64, end: u64) -> Result<Self, Errno> {
         let before = |at: u64| self.area_at(at.checked_sub(1)?);
         let left = before(start).map(|near| before(near.start).map_or(near.start, |far| far.start));
@@ -276,7 +275,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(near)
     }
 
-    /// Takes over what meets `[start, end)` in `from` or touches it, and its sums. Appends the
+    /// Takes over the areas of `from` that meet or touch `[start, end)`, and its sums. Appends the
     /// steps to `plan`, which is empty.
     fn take_image(&mut self, (start, end): (u64, u64), from: &mut Self, plan: &mut Plan) -> Result<(), Errno> {
         let near = || from.areas_in(start.saturating_sub(1), end.saturating_add(1));

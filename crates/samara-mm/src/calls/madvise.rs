@@ -13,8 +13,8 @@ use crate::space::plan::{FlagChange, Plan, StepKind};
 use crate::space::walk::Holes;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// Advises on `[start, start + len)`. The plan, also that of an error, tells which memory was
-    /// discarded ([`StepKind::Discarded`]).
+    /// Advises on `[start, start + len)`. The plan, also that of an error, lists the discarded
+    /// memory ([`StepKind::Discarded`]).
     ///
     /// # Errors
     /// - EINVAL: a bad range, or an area that does not take this advice. The areas before it are
@@ -26,10 +26,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - EAGAIN: too many areas (before 5.17 ENOMEM).
     /// - EFAULT: no huge page is free to populate ([`AddressSpace::set_huge_pages`]).
     ///
-    /// [`Advice::Collapse`] is refused here by the attributes of areas; the pages may refuse it
-    /// too. Those of [`Advice::PopulateRead`] and [`Advice::PopulateWrite`] are taken to come in:
-    /// where guard pages, the end of a file or a userfaultfd stop Linux (EFAULT), the owner of the
-    /// pages passes the range up to there.
+    /// [`Advice::Collapse`] is refused here only by the attributes of areas; in Linux the pages may
+    /// refuse it too. [`Advice::PopulateRead`] and [`Advice::PopulateWrite`] are assumed to bring
+    /// all pages in: if guard pages, the end of a file or a userfaultfd stop Linux (EFAULT), the
+    /// owner of the pages must pass only the range up to there.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
@@ -63,7 +63,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let features = self.config.features;
         if matches!(advice, Advice::PopulateRead | Advice::PopulateWrite | Advice::GuardInstall) {
-            self.set_aside(start, end, 0)?; // for identities and marks, where a snapshot shares the areas
+            self.set_aside(start, end, 0)?; // for identities and marks, if a snapshot shares the areas
         }
         let stops = advice.populates() && self.has(Features::POPULATE_STOPS);
         let holes = if stops { Holes::Stop } else { Holes::Pass };
@@ -107,8 +107,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         takes && fits && meets && placed && written
     }
 
-    /// Checks that only areas of hugetlbfs make, from `start` on. A discard must start at a whole
-    /// huge page; its end is rounded down to one.
+    /// The checks for areas of hugetlbfs, from `start` on. A discard must start at a whole huge
+    /// page; its end is rounded down to one.
     fn takes_in_huge_pages(&self, a: &Area<B>, advice: Advice, start: u64) -> Result<(), Errno> {
         match advice {
             Advice::DontNeed | Advice::DontNeedLocked if !a.can_split(start) => Err(Errno::EINVAL),
@@ -136,7 +136,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// The answer of madvise: ENOMEM for a hole, EAGAIN where there would be too many areas.
+    /// The answer of madvise: ENOMEM for a hole, EAGAIN if there would be too many areas.
     pub(crate) fn advice_answer(&self, went: Result<bool, Errno>) -> Result<(), Errno> {
         match went {
             Ok(false) => Ok(()),
@@ -180,7 +180,7 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
         return Err(Errno::EPERM);
     }
     let private_anonymous = a.is_anonymous() && !has(Flags::SHARED);
-    // Areas that guard pages cannot be in, in any release and in this one.
+    // Areas that cannot hold guard pages, in any release and in this one.
     let bare =
         a.is_special() || has(Flags::HUGETLB) || !(private_anonymous || features.contains(Features::GUARD_FILES));
     let refused = match advice {

@@ -1,4 +1,4 @@
-//! mincore: how many bytes of the vector it fills. Does not know which pages are in memory.
+//! mincore: counts the bytes that it fills. Does not know which pages are in memory.
 
 use crate::area::Backing;
 use crate::errno::Errno;
@@ -16,7 +16,7 @@ pub struct Incore {
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// How much `mincore` fills of the vector at `vec` for `[start, start + len)`.
+    /// The part of the vector at `vec` that `mincore` fills for `[start, start + len)`.
     ///
     /// O(log n + areas in the range).
     ///

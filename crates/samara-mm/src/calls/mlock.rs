@@ -31,8 +31,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Locks the pages that meet `[start, start + len)`. Skips special areas, secret memory,
     /// hugetlbfs and droppable memory.
     ///
-    /// Pages are taken to come in. Where guard pages, the end of a file or a userfaultfd stop
-    /// Linux, it answers ENOMEM, and everything is locked all the same.
+    /// All pages are assumed to come in. If guard pages, the end of a file or a userfaultfd stop
+    /// Linux, it answers ENOMEM, although everything is locked.
     ///
     /// # Errors
     /// - EPERM: nothing may be locked.
@@ -88,8 +88,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// `mlockall`: locks the areas that exist (`current`), the areas mapped from now on (`future`),
-    /// or both. Without `future`, it revokes what an earlier call set for the future. Skips areas
-    /// that cannot be locked.
+    /// or both. Without `future`, it revokes the `future` of an earlier call. Skips areas that
+    /// cannot be locked.
     ///
     /// # Errors
     /// - EINVAL: neither `current` nor `future`.
@@ -134,7 +134,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Sets how later maps are locked. For a driver that saw several calls of `mlockall` in an
-    /// unknown order, and learns the last one from the kernel's next map.
+    /// unknown order, and infers the last one from the kernel's next map.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, LockKind, MapRequest, Prot};

@@ -1,4 +1,4 @@
-//! mmap: maps a new area at an address that the caller has decided, over whatever is there.
+//! mmap: maps a new area at a given address, over existing areas.
 
 use crate::area::flags::{Flags, MapFlags, Prot};
 use crate::area::is_secret;
@@ -22,7 +22,8 @@ use bitflags::bitflags;
 const MAX_OFFSET: u64 = i64::MAX as u64;
 
 bitflags! {
-    /// How a file was opened, and what the file and its file system allow. Only what `mmap` asks.
+    /// How a file was opened, and what the file and its file system allow, as far as `mmap` checks
+    /// it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct FileMode: u16 {
         /// Open for reading. Without it no map is allowed (EACCES).
@@ -38,7 +39,7 @@ bitflags! {
         /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that
         /// is writable (EPERM) or becomes so.
         const WRITE_SEALED = 0x20;
-        /// `/dev/zero`: [`Backing::is_zero`] says what a map of it is.
+        /// `/dev/zero`: see [`Backing::is_zero`] for its maps.
         const ZERO = 0x40;
         /// In use as swap space: no shared map that is writable from the start (ETXTBSY).
         const SWAP_FILE = 0x80;
@@ -55,9 +56,8 @@ impl FileMode {
 
 /// What to map, and where.
 ///
-/// For [`AddressSpace::map`] the address is decided: it maps over what is there, unless
-/// [`MapFlags::FIXED_NOREPLACE`] forbids that. For [`AddressSpace::mmap`] it is a hint, unless a
-/// flag fixes it.
+/// [`AddressSpace::map`] maps at `start`, over existing areas unless [`MapFlags::FIXED_NOREPLACE`]
+/// forbids that. [`AddressSpace::mmap`] takes `start` as a hint, unless a flag fixes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapRequest<B> {
     /// First address; a multiple of the page size.
@@ -103,7 +103,7 @@ impl<B> MapRequest<B> {
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Maps an area, and merges it with its neighbours where the rules allow. The same store unmaps
-    /// whatever was there.
+    /// all that was in the range.
     ///
     /// # Errors
     /// As `mmap(2)` with MAP_FIXED:
@@ -126,7 +126,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Some errors come late, as in Linux, and leave a partial effect:
     ///
     /// - ENOMEM above a limit leaves the cuts at both ends of the range. (Before 6.12 it leaves the
-    ///   range empty where no memory is promised.)
+    ///   range empty if no memory is promised.)
     /// - ENOMEM for a shared object whose memory is not promised leaves the range empty.
     /// - EOPNOTSUPP for MAP_SYNC of a file that is [`FileMode::NOT_DAX`] leaves the range empty.
     /// - EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too
@@ -149,8 +149,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// `map` at another address than the request's. Appends its steps to `plan`, which is empty.
     pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>, plan: &mut Plan) -> Result<(), Errno> {
         let (end, flags, offset) = self.check_map(start, request)?;
-        // Built where it is stored from: a copy right after the writes of its fields would wait for
-        // them.
+        // Built in place: a copy right after the writes of its fields would wait for them.
         let mut store = Store::new((start, end), self.new_area(start, request, flags, offset));
         let late = request.mode.contains(FileMode::ZERO) || !self.has(Features::MERGEABLE_FIRST);
         if !late {
@@ -305,7 +304,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// What the kernel checks when the range is empty.
+    /// The checks that the kernel makes when the range is empty.
     #[inline(never)]
     fn may_make_object(&self, (start, end): (u64, u64), area: &Area<B>, r: &MapRequest<B>) -> Result<(), Errno> {
         let flags = area.flags;
@@ -318,7 +317,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         } else if flags.contains(Flags::HUGETLB) {
             self.may_have_pages(area, start, end)
         } else if write_sealed(r) {
-            // Only reached where the range is emptied first (`Features::FIXED_KEEPS_OLD`).
+            // Reached only if the range is emptied first (`Features::FIXED_KEEPS_OLD`).
             Err(Errno::EPERM)
         } else if not_dax(r) {
             Err(Errno::EOPNOTSUPP)
@@ -327,14 +326,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// The flags of areas that the request's own flags ask for, and those of every map.
+    /// The area flags that the request's own flags ask for, and those of every map.
     fn asked_flags(&self, r: &MapRequest<B>) -> Flags {
         let stack = self.has(Features::STACK_NO_HUGE);
         let known = if stack { r.flags } else { r.flags.difference(MapFlags::STACK) };
         flags_of(known) | self.def_flags
     }
 
-    /// The flags of memory with this protection, which any other may replace.
+    /// The flags of memory with this protection, which may change to any other protection.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn accessible(&self, prot: Prot, may_exec: bool) -> Flags {
         let access = self.implied(prot, may_exec).access();
@@ -432,8 +431,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 }
 
-/// Whether the request is for private anonymous memory, and asks for nothing that would give the
-/// area other flags than its protection does.
+/// Whether the request is for private anonymous memory whose flags follow from its protection
+/// alone.
 #[inline]
 fn is_plain<B>(r: &MapRequest<B>) -> bool {
     let other = MapFlags::FIXED | MapFlags::FIXED_NOREPLACE | MapFlags::POPULATE | MapFlags::NONBLOCK;
@@ -446,12 +445,12 @@ fn charged(flags: Flags) -> Flags {
     if accountable(flags) { flags | Flags::ACCOUNT } else { flags }
 }
 
-/// Whether the request is for MAP_SYNC of a file that its file system refuses that for.
+/// Whether the request is for MAP_SYNC of a file whose file system refuses it.
 fn not_dax<B>(r: &MapRequest<B>) -> bool {
     r.mode.contains(FileMode::NOT_DAX) && r.flags.contains(MapFlags::SYNC) && !r.flags.contains(MapFlags::ANONYMOUS)
 }
 
-/// Whether the request is for a shared, writable map of a memfd that is sealed against such.
+/// Whether the request is for a shared, writable map of a memfd that is sealed against writing.
 fn write_sealed<B>(r: &MapRequest<B>) -> bool {
     let kind = r.flags.bits() & MapFlags::TYPE;
     let shared = kind == MapFlags::SHARED.bits() || kind == MapFlags::SHARED_VALIDATE.bits();

@@ -1,4 +1,4 @@
-//! mmap where the caller leaves the address open.
+//! mmap without a given address.
 
 use crate::area::Backing;
 use crate::area::flags::MapFlags;
@@ -17,7 +17,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// FIXED_NOREPLACE, at `request.start`. Also returns the address.
     ///
     /// # Errors
-    /// As [`AddressSpace::map`]; ENOMEM where no place is free.
+    /// As [`AddressSpace::map`]; ENOMEM if no place is free.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot};
@@ -71,7 +71,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The address that [`AddressSpace::mmap`] would choose for a map that is not fixed.
     ///
     /// # Errors
-    /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a range that is not free.
+    /// EINVAL and ENOMEM as there; EEXIST if `placement` chooses a range that is not free.
     pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B, I>) -> Result<u64, Errno> {
         let want = self.wanted(request, Backing::huge_places)?;
         let at = if self.is_at_zero(request, &want) { 0 } else { placement.place(self, &want).ok_or(Errno::ENOMEM)? };
@@ -79,7 +79,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(at)
     }
 
-    /// A caller's placement may be wrong: nothing is mapped over because of it.
+    /// Rejects a wrong choice of a caller's placement, so that it never replaces an area.
     #[inline]
     fn chosen(&self, at: u64, len: u64) -> Result<(), Errno> {
         if self.is_free(at, at.saturating_add(len)) { Ok(()) } else { Err(Errno::EEXIST) }
@@ -92,8 +92,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.count() > self.config.max_map_count { Err(Errno::ENOMEM) } else { Ok(want) }
     }
 
-    /// A hint in the first huge page that was rounded down is the address 0. One that was rounded
-    /// up beyond the last address is none.
+    /// A hint in the first huge page, rounded down, is the address 0. A hint that rounds up beyond
+    /// the last address is no hint.
     #[inline]
     fn is_at_zero(&self, request: &MapRequest<B>, want: &Want) -> bool {
         let down = want.hint == 0 && self.page_down(request.start) != 0;

@@ -17,7 +17,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether a key is allocated is for the caller to check.
     ///
     /// # Errors
-    /// As `mprotect(2)`; ENOMEM also where memory becomes writable above RLIMIT_DATA, or is not
+    /// As `mprotect(2)`; ENOMEM also if memory becomes writable above RLIMIT_DATA, or is not
     /// promised. Areas before the refusal or the hole stay changed: see [`Error::done`].
     ///
     /// ```
@@ -60,7 +60,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// Where a change of `[start, end)` begins that asks for memory that grows.
+    /// The start of a change of `[start, end)` with PROT_GROWSDOWN or PROT_GROWSUP.
     #[cold]
     fn grown_start(&self, start: u64, end: u64, grows: Prot) -> Result<u64, Errno> {
         let first = self.area_at_or_after(start).ok_or(Errno::ENOMEM)?;
@@ -83,7 +83,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// The key that the area gets with this protection. mprotect (`pkey` is `None`) keeps the
-    /// area's key, but for the execute-only one, which comes and goes with the protection.
+    /// area's key, except the execute-only key, which follows the protection.
     fn key_for(&self, old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Flags {
         let had = old.flags & Flags::PKEY;
         match pkey {
@@ -94,9 +94,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// Whether limits allow the area to change to `new`. ENOMEM where it becomes data above
-    /// RLIMIT_DATA, or where its new charge is not promised. (A space that exceeds a limit already
-    /// is not refused here.)
+    /// Whether limits allow the area to change to `new`. ENOMEM if it becomes data above
+    /// RLIMIT_DATA, or if its new charge is not promised. (A space that exceeds a limit already is
+    /// not refused here.)
     fn affords(&self, old: &Area<B>, new: &Area<B>, bytes: u64) -> Result<(), Errno> {
         if new.flags == old.flags || !new.flags.contains(Flags::WRITE) {
             return Ok(());
@@ -110,7 +110,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 }
 
 /// The area with its new protection. With `drops`, untouched memory that becomes read-only gives
-/// its charge back. EACCES where it may not have the protection; EPERM where it is sealed.
+/// its charge back. EACCES if it may not have the protection; EPERM if it is sealed.
 fn protected<B: Backing>(old: &Area<B>, prot: Prot, key: Flags, drops: bool) -> Result<Area<B>, Errno> {
     let access = prot.access();
     let may = Flags::from_bits_retain(old.flags.bits() >> 4) & Flags::ACCESS;

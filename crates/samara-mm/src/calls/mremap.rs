@@ -1,5 +1,5 @@
 //! mremap: shrinks, grows, moves and duplicates memory. [`AddressSpace::mremap`] asks a placement
-//! where the call leaves the target open; for [`AddressSpace::remap`] the caller has chosen it
+//! if the call leaves the target open; [`AddressSpace::remap`] takes the caller's target
 //! ([`RemapMode::MoveTo`]).
 
 use crate::area::extras::Extras;
@@ -68,7 +68,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// As `mremap(2)`; EINVAL also for a part of a huge page and for growth in huge pages; EAGAIN
     /// and ENOMEM above a limit. A target that was emptied stays empty, and areas that moved before
-    /// the refusal stay moved: see [`Error::done`]. What is checked before that depends on the
+    /// the refusal stay moved: see [`Error::done`]. Which checks come before that depends on the
     /// release ([`Features::TARGET_KEPT`], [`Features::SOURCE_FOUND_FIRST`]).
     ///
     /// ```
@@ -154,8 +154,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// returns the new address.
     ///
     /// # Errors
-    /// As [`AddressSpace::remap`]; EINVAL for flags that cannot be combined; ENOMEM where no place
-    /// is free.
+    /// As [`AddressSpace::remap`]; EINVAL for flags that cannot be combined; ENOMEM if no place is
+    /// free.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot, RemapFlags};
@@ -177,7 +177,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.mremap_for((old, old_len), new_len, flags, to, Backing::huge_places, placement)
     }
 
-    /// `mremap` where `places` says which addresses a moved file prefers.
+    /// `mremap` with `places`, which returns the addresses that a moved file prefers.
     pub(crate) fn mremap_for(
         &mut self,
         (old, old_len): (u64, u64),
@@ -227,8 +227,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         to.checked_add(len).is_some_and(|end| end <= self.config.task_size)
     }
 
-    /// The number of areas to move, and how many bytes more than was asked for, because the last
-    /// area is in huge pages.
+    /// The number of areas to move, and the bytes beyond the request if the last area is in huge
+    /// pages.
     fn sources(&self, r: &RemapRequest) -> (usize, u64) {
         let end = r.old.saturating_add(r.old_len);
         self.overlapping(r.old, end).fold((0, 0), |(n, _), a| {
@@ -258,8 +258,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// The size of the huge pages that the area moves by, where the kernel moves any. Where it
-    /// does not, they are refused as late as other sources are.
+    /// The size of the huge pages that the area moves by, if the kernel moves huge pages. If not,
+    /// they are refused as late as other sources.
     fn moved_whole(&self, area: &Area<B>) -> Option<PageSize> {
         area.huge_page().filter(|_| self.has(Features::HUGE_REMAP))
     }
@@ -274,7 +274,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if bad && !at.area.flags.contains(Flags::SEALED) { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// Whether the area's own pages have an offset beside that of its file.
+    /// Whether the area's own pages have an offset besides that of its file.
     fn has_own_offset(&self, area: &Area<B>) -> bool {
         self.has(Features::ANON_OFFSET_OF_FILES)
             && matches!(area.object, Object::File(_))
@@ -282,8 +282,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             && !area.is_anonymous()
     }
 
-    /// Checks everything that is refused before the call changes anything, but what depends on the
-    /// source; whether there is a source where that comes first.
+    /// Makes the checks that come before any change, except those of the source's attributes. In
+    /// releases that look for the source first, it checks that there is one.
     fn check_order(&self, r: &RemapRequest) -> Result<(), Errno> {
         if !self.aligned(r.old) || r.new_len == 0 {
             return Err(Errno::EINVAL);
@@ -409,7 +409,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// Remaps memory whose first page is not mapped, where that is found out late.
+    /// Remaps memory whose first page is not mapped, in releases that detect that late.
     #[cold]
     fn unfound(&mut self, r: &RemapRequest) -> Result<Plan, Error> {
         match r.mode {
@@ -504,7 +504,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             if kept || self.has(Features::GIVEN_BEFORE_SOURCE) {
                 self.flags_at(r.old)?;
             }
-            // The end may wrap, where no source is asked for.
+            // The end may wrap in releases that do not look for the source.
             let s = r.old.wrapping_add(r.new_len);
             let e = s.checked_add(len - r.new_len).ok_or(Errno::EINVAL)?;
             if e > self.config.task_size {
@@ -629,7 +629,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                     // The source is no longer locked, but these kernels never take it off the
                     // count.
                     let lost = counted - self.counters.locked;
-                    // 5.10 takes what moved off.
+                    // 5.10 subtracts the moved bytes.
                     let moved = if locked && !self.has(Features::DONTUNMAP_SHARED) { len } else { 0 };
                     self.stray_locked = self.stray_locked.saturating_add(lost.saturating_sub(moved));
                 }
@@ -667,9 +667,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// DONTUNMAP: unlocks all of the source area, and makes it untouched if all of it moved. (If
-    /// the copy merged with it, the area is larger than what moved.) In some releases what moved of
-    /// a locked area is cut off, and is such an area of its own. Returns whether all of the area
-    /// moved.
+    /// the copy merged with it, the area is larger than what moved.) In some releases the moved
+    /// part of a locked area is cut off, and becomes a separate area. Returns whether all of the
+    /// area moved.
     fn empty_source(&mut self, old: u64, len: u64, plan: &mut Plan) -> Result<bool, Errno> {
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
@@ -677,7 +677,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let whole = s == old && e - s == len;
         let cut = !whole && old_flags.intersects(Flags::LOCK) && self.has(Features::DONTUNMAP_SPLITS_LOCKED);
         let all = whole || cut;
-        // 5.10 leaves it its identity.
+        // In 5.10 it keeps its identity.
         emptied(&mut left, all && self.has(Features::DONTUNMAP_SHARED), self.has(Features::KEEPS_CHARGE));
         if all && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
             if matches!(left.object, Object::Anonymous) {
@@ -688,7 +688,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         self.blur(&mut left);
         if cut {
-            // It is not compared with what touches it.
+            // It is not compared with its neighbours.
             let end = old + len;
             self.cut(old, plan)?;
             self.cut(end, plan)?;
@@ -706,8 +706,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 }
 
 impl Config {
-    /// What a move of the memory at `old`, in this area, which begins at `start`, asks a placement
-    /// for. `places` says which addresses a file prefers.
+    /// The request to a placement for a move of the memory at `old`, in this area, which begins at
+    /// `start`. `places` returns the addresses that a file prefers.
     pub(crate) fn want_of_move<B: Backing>(
         &self,
         area: &Area<B>,
@@ -727,7 +727,7 @@ impl Config {
     }
 }
 
-/// Edits an area that some of its pages left, or all (`fresh`). With `charged` it keeps its charge.
+/// Edits an area that some or all (`fresh`) of its pages left. With `charged` it keeps its charge.
 pub(crate) fn emptied<B>(a: &mut Area<B>, fresh: bool, charged: bool) {
     a.flags -= Flags::LOCK;
     if !charged {
@@ -740,8 +740,8 @@ pub(crate) fn emptied<B>(a: &mut Area<B>, fresh: bool, charged: bool) {
     }
 }
 
-/// Whether it moves only in a call of its own: a registered area, and one whose addresses the
-/// kernel chooses by a rule of its own.
+/// Whether it moves only as the single area of a call: a registered area, and one whose addresses
+/// the kernel chooses by a special rule.
 fn needs_own_call<B: Backing>(a: &Placed<'_, B>) -> bool {
     let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
     zero || a.extras().uffd.is_some() || (is_segment(a.area) && a.area.huge_page().is_none())

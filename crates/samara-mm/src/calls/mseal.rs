@@ -49,8 +49,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.finish(went.map(|_| ()), plan)
     }
 
-    /// Seals as 6.17 does: a part that joins what is sealed already behind it ends at the end of
-    /// that, and what comes next joins neither side.
+    /// Seals as 6.17 does: if a part joins a sealed area behind it, the joined area ends where that
+    /// one ended, and the next part joins neither side.
     fn seal_apart(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         let (mut at, mut alone) = (start, false);
         while let Some(a) = self.area_at(at).filter(|_| at < end) {

@@ -1,4 +1,4 @@
-//! msync: which ranges it accepts. Writing back is up to the owner of the files.
+//! msync: checks ranges. The owner of the files writes back.
 
 use crate::area::flags::Flags;
 use crate::area::{Backing, is_secret};
@@ -23,8 +23,8 @@ bitflags! {
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether `msync` accepts `[start, start + len)`. Changes nothing. With [`SyncFlags::SYNC`]
-    /// the caller writes back the shared files in everything that is mapped there, up to a locked
-    /// area that is refused.
+    /// the caller writes back the shared files that are mapped there, up to a locked area that is
+    /// refused.
     ///
     /// O(log n + areas in the range).
     ///

@@ -1,4 +1,4 @@
-//! munmap, and the emptying of ranges that mmap and mremap share with it.
+//! munmap, and the emptying of ranges for mmap and mremap.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -20,7 +20,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - EINVAL: a bad range, or a cut through an area that cannot be cut there.
     /// - EPERM: a sealed area in the range. Nothing is removed; a cut at the start of the range may
     ///   stay.
-    /// - ENOMEM: a hole in the middle of an area, where there are too many areas.
+    /// - ENOMEM: a hole in the middle of an area would make too many areas.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};

@@ -15,8 +15,8 @@ use crate::space::plan::Plan;
 pub(crate) const MOST: u64 = 0x7fff_f000;
 
 impl Advice {
-    /// Whether it may be given to another process: only [`Advice::WillNeed`], [`Advice::Cold`],
-    /// [`Advice::PageOut`] and [`Advice::Collapse`] may.
+    /// Whether a process may give this advice to another one: only [`Advice::WillNeed`],
+    /// [`Advice::Cold`], [`Advice::PageOut`] and [`Advice::Collapse`].
     pub fn for_others(self) -> bool {
         matches!(self, Advice::WillNeed | Advice::Cold | Advice::PageOut | Advice::Collapse)
     }
@@ -31,9 +31,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Advises on each of `ranges` (start and length) in turn, and stops at the first refusal.
-    /// Returns the sum of the lengths before it. Beyond 2^31 bytes less a page in all, nothing is
-    /// done. The refused range may be done in part. `own` says that the process advises on its own
-    /// memory.
+    /// Returns the sum of the lengths before it. Bytes beyond 2^31 less a page in all are ignored.
+    /// The refused range may be done in part. `own`: the process advises on its own memory.
     ///
     /// # Errors
     /// - EINVAL: a length of 2^63 or more in any range, or advice that is not [for

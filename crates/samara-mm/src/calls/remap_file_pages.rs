@@ -1,5 +1,5 @@
-//! remap_file_pages, which Linux does as a new map: other pages of the same file at the same
-//! address.
+//! remap_file_pages: maps other pages of the same file at the same address. Linux implements it as
+//! a new map.
 
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::{Backing, Object};
@@ -12,8 +12,8 @@ use crate::space::{AddressSpace, Placed};
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Maps the file of the shared area at `start` there again: `size` bytes from its page
-    /// `page_offset` on. The new map has the area's protection, is locked if the area is, and has
-    /// none of its other flags. Start and size are rounded down to pages. The call's flags are
+    /// `page_offset` on. The new map has the area's protection, is locked if the area is, and gets
+    /// no other flag of the area. Start and size are rounded down to pages. The call's flags are
     /// ignored; the caller checks that its `prot` is 0.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     ///   follow directly; a part of a huge page.
     /// - As [`AddressSpace::map`]: EOVERFLOW, EPERM (sealed), and the limits.
     ///
-    /// (The model does not know of a memfd that was sealed against writing after it was mapped.)
+    /// (The model does not see that a memfd was sealed against writing after it was mapped.)
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapFlags, MapRequest, Prot};

@@ -1,5 +1,5 @@
-//! shmat and shmdt: System V segments in the address space. The caller knows which segments there
-//! are, how long they are, and who may attach them.
+//! shmat and shmdt: System V segments in the address space. The caller knows which segments exist,
+//! their lengths, and their permissions.
 
 use crate::area::flags::{MapFlags, Prot};
 use crate::area::huge_places::HugePlaces;
@@ -41,7 +41,7 @@ impl ShmFlags {
 /// A segment to attach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment<B> {
-    /// The object that its areas compare: a new one for each `shmat`, which [is a
+    /// The object that decides whether its areas merge: a new one for each `shmat`, which [is a
     /// segment](Backing::is_segment).
     pub backing: B,
     /// Its length in bytes, as passed to `shmget`.
@@ -79,7 +79,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.shmat_for(segment, addr, flags, Backing::huge_places, placement)
     }
 
-    /// `shmat` where `places` says which addresses the segment prefers.
+    /// `shmat` with `places`, which returns the addresses that the segment prefers.
     pub(crate) fn shmat_for(
         &mut self,
         segment: Segment<B>,
@@ -119,10 +119,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok((addr != 0).then_some(start))
     }
 
-    /// Detaches what is left of the segment that was attached at `addr`, wherever its first pages
-    /// went. This is the first area that shows the page which belongs at its address if the segment
-    /// starts at `addr`, and all areas of the same attachment after it that end within `bytes` of
-    /// the segment. Sealed areas stay.
+    /// Detaches the rest of the segment that was attached at `addr`, even if its first pages are
+    /// gone. It removes the first area whose offset and address fit a segment that starts at
+    /// `addr`, and all later areas of the same attachment that end within `bytes` of the segment.
+    /// Sealed areas stay.
     ///
     /// O(n).
     ///

@@ -12,10 +12,10 @@ use crate::space::{AddressSpace, Placed};
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]). They replace
-    /// the modes of an earlier registration; but an area that already has all of `modes` keeps what
-    /// it has.
+    /// the modes of an earlier registration, but an area that already has all of `modes` keeps its
+    /// modes.
     ///
-    /// Which files can be registered is for the caller to know.
+    /// The caller checks whether a file can be registered.
     ///
     /// # Errors
     /// In these cases nothing is changed:
@@ -59,7 +59,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Unregisters `[start, start + len)` by the userfaultfd with this number.
     ///
     /// # Errors
-    /// As [`AddressSpace::unregister_uffd`]; EINVAL with nothing changed also where an area is
+    /// As [`AddressSpace::unregister_uffd`]; EINVAL with nothing changed also if an area is
     /// registered with another one ([`Features::UFFD_OWNER_ONLY`]).
     ///
     /// ```
@@ -81,8 +81,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.unregister_uffd(start, len)
     }
 
-    /// Unregisters `[start, start + len)`. Any userfaultfd may have registered it. Which files can
-    /// be registered, and so unregistered, is for the caller to know.
+    /// Unregisters `[start, start + len)`. Any userfaultfd may have registered it. The caller
+    /// checks whether a file can be registered, and so unregistered.
     ///
     /// # Errors
     /// - EINVAL with nothing changed: a bad range, nothing mapped, a special area, an area of a
@@ -123,8 +123,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if bad { Err(Errno::EINVAL) } else { Ok(start + len) }
     }
 
-    /// Whether something is mapped in the range, and `start`, which may lie before it, is not
-    /// within a huge page if the first area is in huge pages.
+    /// Whether the range has an area, and `start` is not within a huge page if the first area is in
+    /// huge pages. `start` may lie before that area.
     fn uffd_starts(&self, start: u64, end: u64) -> bool {
         let first = self.overlapping(start, end).next();
         first.is_some_and(|a| a.area.huge_page().is_none_or(|huge| huge.holds(start)))

@@ -23,7 +23,7 @@ pub enum Violation {
     Sum {
         /// Which sum.
         of: &'static str,
-        /// The sum that the space keeps.
+        /// The sum in the space.
         kept: u64,
         /// The sum over the areas.
         real: u64,

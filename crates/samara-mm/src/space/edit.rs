@@ -7,7 +7,7 @@
 //!   or not at all. Only a store that adds an entry to the tree can need memory; one that
 //!   overwrites, joins or trims whole entries never does. So a reservation counts the stores that
 //!   add an entry.
-//! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins, after one
+//! - **EDIT-2** A change of one piece is one store, including all trims, cuts and joins, after one
 //!   look at the tree (`around`, `piece`). Neighbours, limits and sums follow from that look.
 
 use crate::area::extras::Table;
@@ -26,15 +26,15 @@ use alloc::vec::Vec;
 use core::mem;
 use samara::Span;
 
-/// Number of steps from which a call counts as large. It may then have reserved memory that is
-/// worth giving back.
+/// Number of steps from which a call is large: it then gives back the memory that it reserved and
+/// did not use.
 const LARGE: usize = 200;
 
-/// Which neighbours an area may join that moves.
+/// Which neighbours a moving area may join.
 pub(crate) enum Joins {
     All,
     Nothing,
-    /// Not the one that holds this address.
+    /// All but the one that holds this address.
     AllBut(u64),
 }
 
@@ -65,19 +65,19 @@ pub(crate) struct Around<'a, B> {
     pub(crate) right: Option<Side<'a, B>>,
     /// The sums over the content of the range.
     pub(crate) was: Counters,
-    /// Why the range cannot be emptied, if so, and whether a cut at its start stays then.
+    /// `Some` if the range cannot be emptied: why, and whether a cut at its start stays.
     pub(crate) refused: Option<(Errno, bool)>,
 }
 
 impl<'a, B> Around<'a, B> {
-    /// These neighbours, with nothing that refuses.
+    /// These neighbours, without a refusal.
     pub(crate) fn new(left: Option<Side<'a, B>>, right: Option<Side<'a, B>>, was: Counters) -> Self {
         Around { left, right, was, refused: None }
     }
 }
 
-/// A store to make: the range, the area that goes there, and the sums over what is there now. The
-/// sums are those of `anew` bytes: what has the new area's flags already is not summed up.
+/// A store to make: the range, the new area, and the sums over the present areas. The sums cover
+/// `anew` bytes only: areas that have the new area's flags already are left out.
 pub(crate) struct Store<B> {
     from: u64,
     to: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Store<B> {
 }
 
 impl<B> Store<B> {
-    /// A store of this area. The sums over what is there are still zero.
+    /// A store of this area, with sums that are still zero.
     #[inline]
     pub(crate) fn new((from, to): (u64, u64), one: Area<B>) -> Self {
         Store { from, to, one, was: Counters::default(), anew: to - from }
@@ -107,8 +107,8 @@ impl<B> Store<B> {
 }
 
 impl<B: Eq + Clone> Store<B> {
-    /// Becomes the store of an area that this one's and a neighbour become; `was` are the sums over
-    /// what has to be summed up for that: `anew` bytes.
+    /// Becomes the store of the area that results from a join with a neighbour; `was` are the sums
+    /// that the join adds, over `anew` bytes.
     #[inline]
     fn replace(&mut self, one: Area<B>, was: Counters, anew: u64) {
         self.one = one;
@@ -116,8 +116,8 @@ impl<B: Eq + Clone> Store<B> {
         self.anew += anew;
     }
 
-    /// Takes in a store that begins where this one ends, where the two areas can be one; gives it
-    /// back where not.
+    /// Joins a store that begins where this one ends, if the two areas can be one. Otherwise
+    /// returns it.
     pub(crate) fn append(&mut self, next: Store<B>, extras: &Table) -> Option<Store<B>> {
         let Some(one) = merge::join(&self.one, &next.one, extras) else { return Some(next) };
         (self.to, self.one, self.anew) = (next.to, one, self.anew + next.anew);
@@ -152,7 +152,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// Looks at `[start, end)` and at what touches it. Appends the steps of emptying it to `plan`;
+    /// Looks at `[start, end)` and at its neighbours. Appends the steps of emptying it to `plan`;
     /// none of them if memory is short. O(k + log n).
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
@@ -220,7 +220,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.config.touches == Touches::Unseen { mem::take(&mut self.seams) } else { Vec::new() }
     }
 
-    /// Takes the joins back; only the first `before` of them if the call failed.
+    /// Stores the joins again; only the first `before` of them if the call failed.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn return_seams(
         &mut self,
@@ -237,7 +237,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         went
     }
 
-    /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its
+    /// The store of `area` at `[start, end)`, over the areas that `around` found, joined with its
     /// neighbours where the rules allow. `plan` has room for two steps.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn joined(
@@ -310,8 +310,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// The neighbours that `one` may join without [`Features::WRITTEN_JOINS_UNWRITTEN`], which all
-    /// releases lack that lack [`Features::SEGMENTS_JOIN`].
+    /// The neighbours that `one` may join without [`Features::WRITTEN_JOINS_UNWRITTEN`]. A release
+    /// without [`Features::SEGMENTS_JOIN`] also lacks that.
     #[cold]
     fn sides_before_6_16<'a>(
         &self,
@@ -326,7 +326,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         (around.left.filter(joins), around.right.filter(joins))
     }
 
-    /// The neighbour before new memory, unless that joins the one behind it only
+    /// The neighbour before new memory, unless the memory joins only the one behind it
     /// ([`Features::NEXT_WINS`]).
     #[cold]
     pub(crate) fn left_unless_next_wins<'a>(&self, around: &Around<'a, B>, one: &Area<B>) -> Option<Side<'a, B>> {
@@ -396,7 +396,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(plan)
     }
 
-    /// How many areas meet `[start, end)`, and how many of them lie across a multiple of 4 GiB. A
+    /// The number of areas that meet `[start, end)`, and of those across a multiple of 4 GiB. A
     /// join with one of the latter may need a leaf of another form.
     pub(crate) fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
         self.overlapping(start, end)
@@ -440,7 +440,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// Stores `area` over whatever is there, and updates the sums.
+    /// Stores `area` over the present areas, and updates the sums.
     pub(crate) fn store(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), Errno> {
         let (was, is) = (self.sums(start, end), Counters::of(area.flags, end - start));
         self.areas.replace(Span::new(start, end - 1), area)?;
@@ -472,8 +472,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// Stores an area that moves to `[start, end)`, over whatever is there, joined with its
-    /// neighbours where the rules allow and `joins` does. One store.
+    /// Stores an area that moves to `[start, end)`, over the present areas, joined with its
+    /// neighbours where the rules and `joins` allow. One store.
     pub(crate) fn put(
         &mut self,
         (start, end): (u64, u64),
@@ -512,9 +512,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         went
     }
 
-    /// With [`Features::MOVED_LOSES_IDENTITY`] written memory that moves joins neighbours that were
-    /// not written, inherited or not. Where it joins one that has its identity too, all of it has
-    /// that then; else none of it has. Returns the area as it is compared, and those neighbours.
+    /// With [`Features::MOVED_LOSES_IDENTITY`] written memory that moves joins unwritten
+    /// neighbours, inherited or not. If it also joins a neighbour with its identity, the joined
+    /// area has that identity; else it has no identity. Returns the area to compare, and those
+    /// neighbours.
     fn moved(&self, mut area: Area<B>, around: &Around<'_, B>) -> (Area<B>, [Option<Area<B>>; 2]) {
         if !matches!(area.anon(), Anon::Identity { .. }) || !self.has(Features::MOVED_LOSES_IDENTITY) {
             return (area, [None, None]);
@@ -542,8 +543,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         (area, [None, None])
     }
 
-    /// Marks untouched private memory as unknown where writes are not seen: it may be written at
-    /// once.
+    /// Marks untouched private memory as unknown if writes are not seen: it may be written at once.
     pub(crate) fn blur(&self, area: &mut Area<B>) {
         if self.config.touches == Touches::Unseen && area.anon() == Anon::Untouched && area.has_own_pages() {
             area.set_anon(Anon::Unknown);

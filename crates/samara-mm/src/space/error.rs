@@ -9,7 +9,7 @@ use core::fmt;
 /// Linux leaves partial effects behind in a few cases, such as a hole in the middle of `mprotect`'s
 /// range. The model reproduces them, and `done` lists them. In all other cases `done` is empty and
 /// the space is as it was, except for the anonymous identities of memory that the call wrote to
-/// before the refusal. A [`Plan`] does not tell those.
+/// before the refusal. A [`Plan`] does not list these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The reason.

@@ -1,9 +1,9 @@
-//! The differences between kernels, by name, and the sets of some releases. Knows no call, and no
-//! running kernel: `samara_probe::features` asks that.
+//! The differences between kernels, by name, and the sets of some releases. Knows no call.
+//! `samara_probe::features` detects the features of the running kernel.
 //!
-//! Tests compare the features of the running kernel with it. The rules of other releases were
-//! measured there once, by a few calls for each, or are known from release notes and manual pages;
-//! the sets say which.
+//! Tests compare the set for the running kernel with that kernel. The rules of other releases were
+//! measured once on those releases, by a few calls for each, or are known from release notes and
+//! manual pages; the sets say which.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -53,12 +53,12 @@ bitflags! {
         /// neighbours (6.17). Without it, the map is marked afterwards, if it joined none. Measured
         /// on 6.12 to 7.3.
         const MERGEABLE_FIRST = 0x80;
-        /// Every mremap, also one that shrinks or changes nothing, is refused with ENOMEM unless
-        /// four more areas fit under the limit (7.1); one with DONTUNMAP, where
-        /// [`DONTUNMAP_SPLITS_LOCKED`](Self::DONTUNMAP_SPLITS_LOCKED) holds, unless five do.
-        /// Without it, only a move is refused: to a given address, or with DONTUNMAP, where two
-        /// more areas would come within three of the limit; else where the areas that exist do.
-        /// Measured on 5.10 to 7.3.
+        /// Every mremap, even one that shrinks or changes nothing, is refused with ENOMEM unless
+        /// four more areas fit under the limit (7.1); with DONTUNMAP and
+        /// [`DONTUNMAP_SPLITS_LOCKED`](Self::DONTUNMAP_SPLITS_LOCKED), unless five do. Without it,
+        /// only a move is refused: to a given address, or with DONTUNMAP, if two more areas would
+        /// come within three of the limit; otherwise if the present areas do. Measured on 5.10 to
+        /// 7.3.
         const REMAP_NEEDS_FOUR = 0x100;
         /// MAP_DROPPABLE (6.11, where addresses have 64 bits). Without it: EINVAL, as for an
         /// unknown type. From mmap(2); measured on 5.10 to 7.3.
@@ -80,24 +80,24 @@ bitflags! {
         /// Memory that mremap grows in place may join the area behind it (6.1). Measured on 5.10 to
         /// 7.3.
         const GROW_IN_PLACE_JOINS = 0x8000;
-        /// mremap looks for the source before it changes anything (5.16): EFAULT where there is
-        /// none. Without it, it empties the target of a move first, and memory may shrink whose
-        /// first page is a hole. Measured on 5.10 to 7.3.
+        /// mremap looks for the source before it changes anything (5.16): EFAULT without a source.
+        /// Without it, mremap empties the target of a move first, and memory whose first page is a
+        /// hole may shrink. Measured on 5.10 to 7.3.
         const SOURCE_FOUND_FIRST = 0x1_0000;
         /// mremap checks the new address before it looks for the source (all but 5.16 to 6.16).
         /// Without it, EFAULT for the lack of a source comes before EINVAL for the target. Measured
         /// on 5.10 to 7.3.
         const ARGUMENTS_BEFORE_SOURCE = 0x2_0000;
-        /// mremap leaves the target as it is where the source cannot move: its range leaves the
-        /// area, or it may not grow (6.17). Without it, the target is emptied first. Measured on
-        /// 5.10 to 7.3.
+        /// mremap leaves the target unchanged if the source cannot move: its range leaves the area,
+        /// or it may not grow (6.17). Without it, the target is emptied first. Measured on 5.10 to
+        /// 7.3.
         const TARGET_KEPT = 0x4_0000;
         /// DONTUNMAP of all memory but special areas (5.13). Without it, of private anonymous
         /// memory only, else EINVAL. From mremap(2); measured on 5.10 to 7.3.
         const DONTUNMAP_SHARED = 0x8_0000;
-        /// DONTUNMAP of a part of a locked area unlocks that part only, which joins nothing, and
-        /// what it leaves no longer counts as locked (7.3; 7.2.11, 6.12.114, 6.1.191). Without it,
-        /// the whole area is unlocked, and still counts. Measured on 5.10 to 7.3.
+        /// DONTUNMAP of a part of a locked area unlocks only that part, which joins nothing and no
+        /// longer counts as locked (7.3; 7.2.11, 6.12.114, 6.1.191). Without it, the whole area is
+        /// unlocked, and still counts. Measured on 5.10 to 7.3.
         const DONTUNMAP_SPLITS_LOCKED = 0x10_0000;
         /// The copy that DONTUNMAP makes never joins the area that it was copied from (7.3; 7.2.11,
         /// 6.12.114, 6.1.191). Measured on 5.10 to 7.3.
@@ -107,12 +107,12 @@ bitflags! {
         /// offset that it had. Measured on 5.10 to 7.3.
         const DONTUNMAP_RESETS_OFFSET = 0x40_0000;
         /// New memory that fits both of its neighbours joins only the one behind it, if that was
-        /// written and the one before it was not, or apart from it (6.1 to 6.11). Without it, the
-        /// one before it, and both if they fit each other. Measured on 5.10 to 7.3.
+        /// written and the one before it was not, or was written apart (6.1 to 6.11). Without it,
+        /// new memory joins the one before it, and both if they fit each other. Measured on 5.10 to
+        /// 7.3.
         const NEXT_WINS = 0x80_0000;
-        /// Memory that was written joins neighbours that were not, when it is changed or moves
-        /// (6.16). Without it, only memory that was not written joins one that was. Measured on
-        /// 5.10 to 7.3.
+        /// Written memory joins unwritten neighbours when it is changed or moves (6.16). Without
+        /// it, only unwritten memory joins a written neighbour. Measured on 5.10 to 7.3.
         const WRITTEN_JOINS_UNWRITTEN = 0x100_0000;
         /// MADV_DOFORK refuses all special areas, `[vdso]` and hugetlbfs among them (7.0). Without
         /// it, those of devices only. Measured on 5.10 to 7.3.
@@ -136,33 +136,33 @@ bitflags! {
         /// is a map of the device, keeps no offset when it moves, and moves only in a call of its
         /// own. Measured on 5.10 to 7.3.
         const SHARED_ZERO_IS_SHMEM = 0x8000_0000;
-        /// Only the userfaultfd that an area is registered with takes it out (6.17), else EINVAL.
-        /// Without it, any of them does. Measured on 6.1 to 7.3.
+        /// Only the userfaultfd that an area is registered with can unregister it (6.17), else
+        /// EINVAL. Without it, any userfaultfd can. Measured on 6.1 to 7.3.
         const UFFD_OWNER_ONLY = 0x1_0000_0000;
         /// Droppable memory cannot be registered with a userfaultfd (6.17): EINVAL. Measured on
         /// 6.12 to 7.3.
         const UFFD_REFUSES_DROPPABLE = 0x2_0000_0000;
-        /// Private maps of files have a second offset, that of their own pages, which must continue
-        /// too where two join (7.3). It begins as the page number of the address, and stays where
-        /// written memory moves. Measured on 5.10 to 7.3.
+        /// Private maps of files have a second offset, that of their own pages, which must also
+        /// continue where two join (7.3). It starts as the page number of the address, and keeps
+        /// its value when written memory moves. Measured on 5.10 to 7.3.
         const ANON_OFFSET_OF_FILES = 0x4_0000_0000;
         /// An area is named `[heap]` if it meets the heap (6.6). Without it, also if it ends where
         /// the heap begins, or begins where the heap ends. Measured on 6.1 to 7.3; the release is
         /// from the manual pages of 2023 and 2024.
         const HEAP_MEETS = 0x100_0000_0000;
-        /// MAP_FIXED for which no memory is promised, or of a memfd that is sealed against it,
-        /// leaves what is mapped there (6.12). Without it, the range is empty afterwards, and what
-        /// exceeds another limit makes no cut. Measured on 5.10 to 7.3.
+        /// MAP_FIXED that is refused because no memory is promised, or by a memfd's seal, keeps the
+        /// old areas (6.12). Without it, the range is empty afterwards, and a refusal by another
+        /// limit makes no cut. Measured on 5.10 to 7.3.
         const FIXED_KEEPS_OLD = 0x8_0000_0000;
         /// Droppable memory is never locked (7.1; 7.0.13, 6.12.86, some builds of 6.18). Without
-        /// it, new maps of it are where mlockall has asked for that. Measured on 6.12 to 7.3.
+        /// it, `mlockall(MCL_FUTURE)` locks new maps of it. Measured on 6.12 to 7.3.
         const DROPPABLE_IGNORES_FUTURE = 0x10_0000_0000;
         /// Secret memory does not count as locked, and shows no `lo` (7.3; 7.2.13, 6.12.113,
         /// 6.1.191). Measured on 6.12 to 7.3.
         const SECRET_WITHOUT_LOCK = 0x20_0000_0000;
-        /// Registered memory whose userfaultfd does not follow moves joins nothing at its new
-        /// place (7.3; 6.12.118). Without it, it joins what is registered likewise, which loses its
-        /// registration too. Measured on 5.10 to 7.3.
+        /// Registered memory whose userfaultfd does not follow moves joins nothing at its new place
+        /// (7.3; 6.12.118). Without it, it joins an area with the same registration, which that
+        /// area then loses too. Measured on 5.10 to 7.3.
         const UFFD_MOVES_ALONE = 0x40_0000_0000;
         /// MADV_UNMERGEABLE leaves protection keys and minor registrations (6.18; 6.17.13,
         /// 6.12.118, 6.1.192, 5.10.247). Without it, mergeable memory loses them. Measured on 5.10
@@ -188,9 +188,9 @@ bitflags! {
         /// PR_SET_MEMORY_MERGE (6.4). Without it: EINVAL. From release notes; measured on 5.10 to
         /// 7.3.
         const MEMORY_MERGE = 0x4000_0000_0000;
-        /// Written memory that moves beside memory that was not written joins it, also if a fork
-        /// copied it, and loses its identity by that (6.16 and 6.17). Without it, the two have its
-        /// identity, and what a fork copied stays apart. Measured on 5.10 to 7.3.
+        /// Written memory that moves beside unwritten memory joins it, even if inherited by a fork,
+        /// and so loses its identity (6.16 and 6.17). Without it, the joined area has the identity,
+        /// and inherited memory stays apart. Measured on 5.10 to 7.3.
         const MOVED_LOSES_IDENTITY = 0x8000_0000_0000;
         /// process_madvise gives MADV_WILLNEED (5.12, by release notes). Without it: EINVAL.
         /// Measured on 5.10 and on 6.1 to 7.3.
@@ -203,28 +203,27 @@ bitflags! {
         /// and others ignore it. Measured on 5.10, 6.1, and 6.12 to 7.3.
         const ABOVE4G = 0x8_0000_0000_0000;
         /// MADV_POPULATE_READ and MADV_POPULATE_WRITE end at a hole (6.12). Without it, they go on
-        /// behind it, and what refuses there is the answer. Measured on 6.1 and on 6.12 to 7.3.
+        /// behind the hole, and a refusal there is the answer. Measured on 6.1 and on 6.12 to 7.3.
         const POPULATE_STOPS = 0x10_0000_0000_0000;
-        /// What DONTUNMAP moves beside the area that it comes from may join its other neighbour
-        /// (6.12), where it does not join that area
-        /// ([`DONTUNMAP_NO_SELF_MERGE`](Self::DONTUNMAP_NO_SELF_MERGE)). Without it, it joins
-        /// neither. Measured on 6.1 and 6.12.
+        /// Memory that DONTUNMAP moves beside its source may join its other neighbour (6.12), if it
+        /// does not join the source ([`DONTUNMAP_NO_SELF_MERGE`](Self::DONTUNMAP_NO_SELF_MERGE)).
+        /// Without it, it joins neither. Measured on 6.1 and 6.12.
         const DONTUNMAP_JOINS_OTHER = 0x20_0000_0000_0000;
-        /// A MAP_FIXED over what cannot be unmapped, such as a part of a huge page, answers what
-        /// munmap would (6.12). Without it: ENOMEM. Measured on 5.10, 6.1 and 6.12 to 7.3.
+        /// A MAP_FIXED over memory that cannot be unmapped, such as a part of a huge page, answers
+        /// as munmap does (6.12). Without it: ENOMEM. Measured on 5.10, 6.1 and 6.12 to 7.3.
         const FIXED_ANSWERS_AS_MUNMAP = 0x40_0000_0000_0000;
         /// MLOCK_ONFAULT locks memory without access too (6.1). Without it: ENOMEM, and it is
-        /// locked. Measured on 5.10 and 6.1 to 7.3; releases between the first two were not asked.
+        /// locked. Measured on 5.10 and 6.1 to 7.3, not between the first two.
         const ONFAULT_WITHOUT_ACCESS = 0x80_0000_0000_0000;
-        /// What userfaultfd cuts off an area at the start of its range joins the area behind it
-        /// (6.12). Without it, the two stay apart. Measured on 5.10, 6.1, 6.12 and 6.18.
+        /// The part that userfaultfd cuts off an area at the start of its range joins the area
+        /// behind it (6.12). Without it, the two stay apart. Measured on 5.10, 6.1, 6.12 and 6.18.
         const UFFD_CUT_JOINS = 0x100_0000_0000_0000;
-        /// A search from above takes no gap in the range that is kept free below an area that grows
-        /// down, also where other areas lie between (6.1). Without it, only the gap right below
-        /// that area is cut. Measured on 5.10 and 6.1 to 7.3.
+        /// A search from above takes no gap in the guard range below an area that grows down, even
+        /// if other areas lie between (6.1). Without it, only the gap right below that area is cut.
+        /// Measured on 5.10 and 6.1 to 7.3.
         const GUARD_COVERS_GAPS = 0x200_0000_0000_0000;
-        /// What a seal covers joins on both sides. Without it (6.17, and 6.18 but some builds),
-        /// what comes after an area that was sealed before stays apart where the part before that
+        /// Newly sealed memory joins on both sides. Without it (6.17, and all but some builds of
+        /// 6.18), the part after an area that was sealed before stays apart if the part before that
         /// area joined it. Measured on 6.12 to 7.3.
         const SEALS_JOIN = 0x400_0000_0000_0000;
         /// process_madvise gives a process's own memory advice without [`Caps::SYS_NICE`] (6.12).
@@ -237,29 +236,29 @@ bitflags! {
         const HEAP_JOINS_BELOW = 0x1000_0000_0000_0000;
         /// mremap to a given address, or with DONTUNMAP, refuses an address within a page, and too
         /// many areas, before it looks for the source (6.16). Without it, and without
-        /// [`ARGUMENTS_BEFORE_SOURCE`](Self::ARGUMENTS_BEFORE_SOURCE), afterwards. As with
-        /// [`TARGET_KEPT`](Self::TARGET_KEPT), it looks for the source again once the target is
-        /// empty: EFAULT before what refuses the end of the source. Measured on 6.12 and 6.16.
+        /// [`ARGUMENTS_BEFORE_SOURCE`](Self::ARGUMENTS_BEFORE_SOURCE), it refuses them afterwards.
+        /// As with [`TARGET_KEPT`](Self::TARGET_KEPT), it looks for the source again once the
+        /// target is empty: EFAULT comes before errors about the end of the source. Measured on
+        /// 6.12 and 6.16.
         const GIVEN_BEFORE_SOURCE = 0x2000_0000_0000_0000;
-        /// A part of a System V segment that is changed or moved joins what it touches of the same
-        /// attachment, where no area goes away by that. Without it, it joins nothing. Measured on
-        /// 5.10 and 6.1, which lack it, 6.12 and 7.3. Which of the releases between was the first
-        /// to have it is not known: here it comes with 6.12.
+        /// A changed or moved part of a System V segment joins neighbours of the same attachment,
+        /// if that removes no area. Without it, it joins nothing. Measured on 5.10 and 6.1, which
+        /// lack it, 6.12 and 7.3. The first release with it is unknown: here it comes with 6.12.
         const SEGMENTS_JOIN = 0x4000_0000_0000_0000;
     }
 }
 
-/// What a release changes: its number, the features that come, and those that go.
+/// The changes of a release: its number, new features, and removed features.
 type Change = (u32, u32, Features, Features);
 
 const NONE: Features = Features::empty();
 
-/// What 7.3 changed about DONTUNMAP.
+/// The changes of 7.3 to DONTUNMAP.
 const DONTUNMAP: Features =
     Features::DONTUNMAP_SPLITS_LOCKED.union(Features::DONTUNMAP_NO_SELF_MERGE).union(Features::DONTUNMAP_RESETS_OFFSET);
 
-/// The changes that count from the first release of a number on, in order. 5.10 comes first: what
-/// it has, older ones have too.
+/// The changes in the first release of each number, in order. 5.10 comes first; older releases
+/// count as 5.10.
 const CHANGES: &[Change] = &[
     (5, 10, Features::KEEPS_CHARGE.union(Features::ARGUMENTS_BEFORE_SOURCE).union(Features::HEAP_JOINS_BELOW), NONE),
     (5, 12, Features::PROCESS_WILLNEED, NONE),
@@ -317,15 +316,15 @@ const CHANGES: &[Change] = &[
     (7, 3, Features::SECRET_WITHOUT_LOCK.union(Features::UFFD_MOVES_ALONE), NONE),
 ];
 
-/// What point releases carry back: the number, the point release from which on it counts within
-/// that number, and the features that come.
+/// Backports in point releases: the number, the first point release that has them, and the new
+/// features.
 const CARRIED_BACK: &[(u32, u32, u32, Features)] = &[
     // From the lists of changes of these releases; measured on 6.1.192, 6.12.118 and 7.2.13.
     (6, 1, 191, DONTUNMAP),
     (6, 12, 112, Features::DONTUNMAP_RESETS_OFFSET),
     (6, 12, 114, DONTUNMAP),
     (7, 2, 11, DONTUNMAP),
-    // Measured on 6.17.13. Which of the releases before it was the first is not known.
+    // Measured on 6.17.13. The first release with it is unknown.
     (6, 17, 13, Features::KEEPS_CHARGE),
     // Measured on a vendor's 6.18.44; 6.18.15 lacks it.
     (6, 18, 44, Features::GUARD_MARK.union(Features::SEALS_JOIN)),
@@ -385,10 +384,10 @@ impl Features {
         has
     }
 
-    /// The features of a release, named as `uname -r` prints it, with what its point release is
-    /// known to carry back. Distributions carry back more, so `samara_probe::features`, which asks
-    /// the running kernel, is right more often. A release before 5.10 gets the set of that, one
-    /// after 7.3 the set of that.
+    /// The features of a release, named as `uname -r` prints it, with the known backports of its
+    /// point release. Distributions backport more, so `samara_probe::features`, which tests the
+    /// running kernel, is right more often. A release before 5.10 gets the set of 5.10, one after
+    /// 7.3 that of 7.3.
     ///
     /// ```
     /// use samara_mm::Features;
@@ -400,15 +399,15 @@ impl Features {
     /// ```
     ///
     /// Some distributions' names have no point release: Debian's `6.1.0-56-amd64` is 6.1.192.
-    /// `samara_probe::Profile` finds that out where it runs.
+    /// `samara_probe::Profile` detects that on the running system.
     pub fn of_release(release: &str) -> Features {
         let [major, minor, point] = Features::numbers_of(release);
         let carried = CARRIED_BACK.iter().filter(|(a, b, since, _)| (*a, *b) == (major, minor) && *since <= point);
         carried.fold(Features::first_of(major, minor), |has, (.., comes)| has | *comes)
     }
 
-    /// The features that are about what a kernel with these features does not have: they make no
-    /// difference there.
+    /// The features that make no difference here, because they are about another feature that this
+    /// kernel lacks.
     ///
     /// ```
     /// use samara_mm::Features;
@@ -434,7 +433,7 @@ impl Features {
         none
     }
 
-    /// The three numbers that a release begins with; 0 for one that is missing.
+    /// The three numbers that a release begins with; 0 for a missing one.
     ///
     /// ```
     /// use samara_mm::Features;
@@ -461,8 +460,8 @@ impl Features {
         self.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
     }
 
-    /// The features that a list of [`names`](Features::names) has, with commas between them. Names
-    /// of a later version are passed over.
+    /// The features in a comma-separated list of [`names`](Features::names). Ignores unknown names
+    /// (of a later version).
     ///
     /// ```
     /// use samara_mm::Features;
@@ -476,8 +475,8 @@ impl Features {
 }
 
 impl Default for Features {
-    /// The newest set that was compared with a kernel in all that calls do, and not only by a few
-    /// calls for each feature: that of 7.3.4.
+    /// The newest set that was compared with a kernel in full, and not only by a few calls for each
+    /// feature: that of 7.3.4.
     fn default() -> Self {
         Features::LINUX_7_3
     }

@@ -1,5 +1,5 @@
-//! Huge pages of hugetlbfs: what a map of them needs in addition to address space. The caller sets
-//! how many are free. Does not know which are in use, nor by whom.
+//! Huge pages of hugetlbfs, which a map of them needs in addition to address space. The caller sets
+//! the number of free ones. Does not know which are in use, nor by which process.
 //!
 //! The rules are from mmap(2), memfd_create(2) and Linux's hugetlbpage document, and from the
 //! running kernel (6.18).
@@ -13,18 +13,18 @@ use crate::space::{AddressSpace, Config};
 use alloc::sync::Arc;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// Sets how many huge pages are free, by size. A size without an entry has none, and a new
-    /// space has none at all. Processes share huge pages, and touching memory uses them, so the
-    /// space does not count them down. The caller sets the numbers again before each call that may
-    /// need huge pages.
+    /// Sets the number of free huge pages, by size. A size without an entry has 0, and so has each
+    /// size in a new space. Processes share huge pages, and touching memory uses them, so the space
+    /// does not count them down. The caller sets the numbers again before each call that may need
+    /// huge pages.
     ///
     /// Memory in huge pages ([`Backing::huge_page`]) reserves all of its pages when it is mapped.
     /// The map is refused with ENOMEM if there are fewer. With
-    /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it reserves none, and cannot be locked
-    /// or populated while none is free. A map over private areas in huge pages gives their
-    /// reservations back first.
+    /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it reserves nothing, and cannot be
+    /// locked or populated while no page is free. A map over private areas in huge pages gives
+    /// their reservations back first.
     ///
-    /// (Linux differs where the model cannot know it: the areas of a forked child have no
+    /// (Linux differs in two cases that the model cannot see: the areas of a forked child have no
     /// reservation to give back, as their pages are the parent's; and pages that were populated
     /// without a reservation are given back too.)
     ///
@@ -55,9 +55,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         free.iter().find(|f| f.0 == size).map_or(0, |f| f.1)
     }
 
-    /// Whether an area may be mapped at `[start, end)`, as far as huge pages are concerned. Called
-    /// when the range is cleared and its reservations are given back. EINVAL for an offset within a
-    /// huge page, ENOMEM for lack of pages.
+    /// Whether huge pages allow an area at `[start, end)`. Called after the range is cleared and
+    /// its reservations are given back. EINVAL for an offset within a huge page, ENOMEM for lack of
+    /// pages.
     #[cold]
     pub(crate) fn may_have_pages(&self, area: &Area<B>, start: u64, end: u64) -> Result<(), Errno> {
         let Some(huge) = area.huge_page() else { return Ok(()) };

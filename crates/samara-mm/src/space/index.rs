@@ -1,8 +1,7 @@
-//! What keeps the areas of an address space in order, as a type parameter: [`AreaIndex`].
+//! The index that keeps the areas of an address space in order, as a type parameter: [`AreaIndex`].
 //!
-//! Knows spans of addresses and what lies there; knows no rule of a call. Samara's own index is
-//! [`RangeMap`]. An embedder that has a tree of its own already, or who compares designs, brings
-//! another one.
+//! Knows spans of addresses and the areas there; knows no rule of a call. Samara's own index is
+//! [`RangeMap`]. An embedder with its own tree, or who compares designs, implements another one.
 
 use crate::area::Area;
 use samara::{AllocError, End, GapQuery, RangeMap, Revision, Span};
@@ -10,19 +9,19 @@ use samara::{AllocError, End, GapQuery, RangeMap, Revision, Span};
 /// An entry of an index: where the area is (both ends inclusive), and the area.
 pub type IndexEntry<'a, B> = (Span, &'a Area<B>);
 
-/// Areas by address, none of which overlap.
+/// Areas by address, without overlaps.
 ///
-/// The engine ([`AddressSpace`](crate::AddressSpace)) asks an index for what is at an address and
-/// beside it, for a gap, and to store one area over whatever is there. All rules (what splits, what
-/// merges, what is refused) are the engine's.
+/// The engine ([`AddressSpace`](crate::AddressSpace)) uses an index to look up an address and its
+/// neighbours, to find a gap, and to store one area over existing ones. The engine has all rules:
+/// for splits, merges and refusals.
 ///
 /// # What holds for each implementation
-/// - Entries ascend and do not overlap. Entries that touch stay apart, also if their areas are
-///   equal: the engine joins what is to be one.
+/// - Entries ascend and do not overlap. Entries that touch stay apart, even if their areas are
+///   equal: only the engine joins.
 /// - An operation that returns [`AllocError`] has changed nothing.
-/// - After [`reserve`](Self::reserve), stores in its span do not run out of memory: as many as it
-///   says that add an entry, and any number that overwrite, trim or remove entries. That holds also
-///   where the index shares memory with a duplicate.
+/// - After [`reserve`](Self::reserve), stores in its span do not run out of memory: `stores` of
+///   them may add an entry, and any number may overwrite, trim or remove entries. That holds even
+///   if the index shares memory with a duplicate.
 ///
 /// # Complexity
 /// The engine's documentation assumes O(log n) for a look, a gap and a store, and O(1) for the next
@@ -60,28 +59,28 @@ pub trait AreaIndex<B>: Default {
         self.range_from(addr).next()
     }
 
-    /// [`at_or_after`](Self::at_or_after) by the owner of the index, which may remember the place:
-    /// what comes next is often there.
+    /// [`at_or_after`](Self::at_or_after) with `&mut`: the index may remember the place, because
+    /// the next call is often there.
     fn seek(&mut self, addr: u64) -> Option<IndexEntry<'_, B>> {
         self.at_or_after(addr)
     }
 
-    /// Tells the index that the next looks and stores are at `addr` or right beside it. An index
-    /// that remembers places goes there once for all of them.
+    /// Announces that the next lookups and stores are at `addr` or right beside it. An index that
+    /// remembers places descends once for all of them.
     fn approach(&mut self, addr: u64) {
         _ = addr;
     }
 
     // --- Neighbours ---
 
-    /// The entries before and behind `span`, where the index remembers the one behind and knows
-    /// that nothing is in `span`. `None` says nothing; so does an index that remembers no places.
+    /// The entries before and behind `span`, if the index remembers the one behind and knows that
+    /// `span` is empty. `None` means unknown; an index that remembers no places always returns it.
     fn beside(&self, span: Span) -> Option<[IndexEntry<'_, B>; 2]> {
         _ = span;
         None
     }
 
-    /// The entries that meet `span`, whole.
+    /// The entries that meet `span`, untrimmed.
     fn range(&self, span: Span) -> Self::Iter<'_>;
 
     /// The entries from [`at_or_after`](Self::at_or_after) on.
@@ -100,8 +99,8 @@ pub trait AreaIndex<B>: Default {
         gap_by_walk(self.range(query.window()), query)
     }
 
-    /// [`find_gap`](Self::find_gap) by the owner of the index, which may remember the place: what
-    /// comes next is a store there. Also returns the entry behind the gap.
+    /// [`find_gap`](Self::find_gap) with `&mut`: the index may remember the place, because a store
+    /// there follows. Also returns the entry behind the gap.
     fn seek_gap(&mut self, query: &GapQuery) -> Option<(Span, Option<IndexEntry<'_, B>>)> {
         let place = self.find_gap(query)?;
         Some((place, self.at_or_after(place.last)))
@@ -109,8 +108,8 @@ pub trait AreaIndex<B>: Default {
 
     // --- Store ---
 
-    /// Puts `area` at `span`, over whatever is there: entries within it go, those across its ends
-    /// are trimmed, and one that holds all of it is cut in two.
+    /// Stores `area` at `span`: removes entries within it, trims entries across its ends, and cuts
+    /// an entry that holds all of it in two.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -134,10 +133,10 @@ pub trait AreaIndex<B>: Default {
     /// Calls `change` for each area.
     fn for_each_mut(&mut self, change: impl FnMut(&mut Area<B>));
 
-    /// Looks at the entry that holds `addr` or is the first above it, and at the next one, and
-    /// removes the first, or gives it other bounds within what it has and the gaps beside it.
-    /// `decide` is called at most once. An index that does this in one descent saves the engine a
-    /// look for most calls.
+    /// Passes `decide` the entry that holds `addr` or is the first above it, and the next one. Then
+    /// removes the first, or gives it other bounds within its span and the gaps beside it. `decide`
+    /// is called at most once. An index that does this in one descent saves the engine a lookup in
+    /// most calls.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -147,18 +146,18 @@ pub trait AreaIndex<B>: Default {
         decide: impl FnMut(IndexEntry<'_, B>, Option<IndexEntry<'_, B>>) -> Revision,
     ) -> Result<(), AllocError>;
 
-    /// Sets memory aside for stores in `span`, `stores` of which add an entry.
+    /// Reserves memory for stores in `span`; `stores` of them may add an entry.
     ///
     /// # Errors
     /// [`AllocError`].
     fn reserve(&mut self, span: Span, stores: usize) -> Result<(), AllocError>;
 
-    /// Gives back what was reserved and not used.
+    /// Gives back reserved memory that was not used.
     fn release(&mut self) {}
 
     // --- Duplicate ---
 
-    /// An index with the same entries; neither changes the other from then on.
+    /// A copy with the same entries. Later changes of one do not affect the other.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -172,7 +171,7 @@ pub trait AreaIndex<B>: Default {
     /// [`AllocError`].
     fn from_sorted(entries: impl Iterator<Item = (Span, Area<B>)>) -> Result<Self, AllocError>;
 
-    /// Whether the index keeps its own rules, for tests: a word on what is wrong.
+    /// Checks the index's own invariants, for tests.
     ///
     /// # Errors
     /// What is wrong.
@@ -181,7 +180,7 @@ pub trait AreaIndex<B>: Default {
     }
 }
 
-/// The gap that the query asks for, between these entries of its window.
+/// The gap for `query`, found by a walk over these entries of its window.
 pub fn gap_by_walk<'a, B: 'a>(
     mut entries: impl DoubleEndedIterator<Item = IndexEntry<'a, B>>,
     query: &GapQuery,
