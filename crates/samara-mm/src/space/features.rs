@@ -107,9 +107,9 @@ bitflags! {
         /// offset that it had. Measured on 5.10 to 7.3.
         const DONTUNMAP_RESETS_OFFSET = 0x40_0000;
         /// New memory that fits both of its neighbours joins only the one behind it, if that was
-        /// written and the one before it was not, or was written apart (6.1 to 6.11). Without it,
-        /// new memory joins the one before it, and both if they fit each other. Measured on 5.10 to
-        /// 7.3.
+        /// written and the one before it was not, or was written separately (6.1 to 6.11). Without
+        /// it, new memory joins the one before it, and both if they fit each other. Measured on
+        /// 5.10 to 7.3.
         const NEXT_WINS = 0x80_0000;
         /// Written memory joins unwritten neighbours when it is changed or moves (6.16). Without
         /// it, only unwritten memory joins a written neighbour. Measured on 5.10 to 7.3.

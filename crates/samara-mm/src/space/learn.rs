@@ -1,43 +1,41 @@
-//! Learning: corrects the model by the kernel's state where the driver cannot see it (writes, and
-//! which file was opened).
+//! Learning: corrects the model by the kernel's state for facts that the driver cannot see (writes,
+//! and which file was opened).
 //!
-//! Where writes are unseen ([`Touches::Unseen`](crate::Touches::Unseen)) the model joins areas if
-//! any history allows it. After each call the driver compares with the kernel. For each boundary
-//! that only one of the two has, it calls `learn_cut` or `learn_join`.
+//! With unseen writes ([`Touches::Unseen`](crate::Touches::Unseen)) the model joins areas if any
+//! history allows it. After each call the driver compares model and kernel. For each boundary that
+//! only one of them has, it calls `learn_cut` or `learn_join`.
 //!
 //! What is learnt is exact for the areas on both sides of that boundary, and for their parts, as
 //! long as they live: an identity is never lost, and a new map next to either side merges with it
-//! as in the kernel. Nothing is inferred about other areas. Two areas that were both learnt to be
-//! apart from a third are not known to be apart from each other; that shows as another boundary,
-//! which can be learnt.
+//! as in the kernel. Nothing is inferred about other areas. Two areas that were learnt to be apart
+//! from a third may still join each other; that shows as another boundary, which can be learnt.
 //!
-//! One thing is limited: because of a wrong assumption about one neighbour, the model may join a
-//! new map with the other one, where the kernel joined it with the first. That can be learnt only
-//! if `learn_join` comes first: a new map alone has no identity to differ by, and `learn_cut`
-//! answers [`NotLearnable::NothingUnknown`].
+//! There is one limit: a wrong assumption about one neighbour may make the model join a new map
+//! with the other neighbour. That can be learnt only if `learn_join` comes first: a new map alone
+//! has no identity to differ by, and `learn_cut` answers [`NotLearnable::NothingUnknown`].
 //!
 //! After one move, the offset of moved memory is known except for whether the memory was written.
-//! After another move it may be anything: the memory joins anything, and what is learnt apart gets
-//! an offset of its own.
+//! After another move it may be anything: the memory joins anything, and memory that is learnt
+//! apart gets an offset of its own.
 //!
 //! If two answers explain a boundary, the model takes the one that keeps more areas apart:
 //! `learn_join` can correct it later, but `learn_cut` could not correct the other.
 //!
-//! After calls whose order is not known, `unlearn` makes doubtful again what the wrong order may
-//! have settled: joins between two of them, which no comparison has seen, for one.
+//! After calls whose order is not known, `unlearn` makes facts doubtful again that the wrong order
+//! may have settled, such as joins between two of the calls that no comparison has seen.
 //!
 //! - **LEARN-1** `seams` holds the joins of the last call in order, each with both sides as they
 //!   were before it. Everything else that changes an area (`import`, `forget`, `grow_down`,
 //!   `learn_apart`, `unlearn`, `merge_pages`) empties it; `edit_objects` edits it.
 //! - **LEARN-2** Only `mremap` empties a range in which it may have joined areas before
-//!   (`unmap_joined`). What is left there can no longer show whether the kernel made those joins.
+//!   (`unmap_joined`). The remaining areas can no longer show whether the kernel made those joins.
 //!   So each part takes the attributes that its own side had before the join, and `seams` keeps
 //!   only the joins that can still be seen.
 //! - **LEARN-3** `emptied` holds the locked sources that the last call emptied (DONTUNMAP), in
-//!   order, and is emptied where `seams` is. Linux makes the copy first, and then unlocks all of
-//!   the area that the source is in, with all that has joined it: the copy, or copies of sources
-//!   before it. So an area that holds a source is not locked, and at a copy's ends that lost lock
-//!   keeps nothing apart.
+//!   order, and is cleared with `seams`. Linux makes the copy first, and then unlocks the whole
+//!   area that the source is in, with all that has joined it: the copy, or copies of earlier
+//!   sources. So an area that holds a source is not locked, and at a copy's ends the lost lock
+//!   keeps no areas apart.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -74,7 +72,7 @@ pub(crate) struct Emptied {
 pub enum NotLearnable {
     /// `learn_cut`: no area lies across this address. `learn_join`: no two areas touch there.
     NoSuchPlace,
-    /// `learn_cut`: nothing that is unknown about the area can keep its two sides apart.
+    /// `learn_cut`: no unknown attribute of the area can keep its two sides apart.
     NothingUnknown,
     /// `learn_join`: these reasons are certain.
     Certain(Reasons),
@@ -103,7 +101,7 @@ impl From<Errno> for NotLearnable {
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The kernel has a boundary at `addr` where the model has one area. Cuts the area there, and
-    /// settles what was unknown so that the two sides stay apart. Returns the reason.
+    /// settles an unknown attribute so that the two sides stay apart. Returns the reason.
     ///
     /// Call it right after the call that differed, while the model still knows what that call
     /// joined. Call [`AddressSpace::learn_join`] for every missing join first, then `learn_cut` for
@@ -172,9 +170,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(reason)
     }
 
-    /// Whether the areas that the last call joined at `addr` are one in the kernel too, whatever is
-    /// unknown about them. True where it joined none. Where this is false,
-    /// [`AddressSpace::learn_cut`] may have to take the join back. O(joins of the last call).
+    /// Whether the areas that the last call joined at `addr` are certainly one in the kernel too.
+    /// True if it joined none there. If false, [`AddressSpace::learn_cut`] may have to undo the
+    /// join. O(joins of the last call).
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Touches};
@@ -209,8 +207,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// As [`AddressSpace::learn_cut`], for a driver that made several calls since it last compared,
     /// or that does not know their order. The model does not conclude which call joined the two
-    /// sides, or what they were then; it only keeps them apart. In private anonymous memory each
-    /// side gets an offset of its own, which [`AddressSpace::learn_join`] can take back. For other
+    /// sides, or their attributes then; it only keeps them apart. In private anonymous memory each
+    /// side gets an offset of its own, which [`AddressSpace::learn_join`] can undo. For other
     /// memory this is `learn_cut`.
     ///
     /// # Errors
@@ -248,12 +246,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(Reason::Offset)
     }
 
-    /// For a driver that has made calls in an order that may be wrong, and has compared the areas
-    /// only after the last of them: forgets what their order decides and no comparison shows, in
-    /// all areas that meet `[start, end)`. That is whether private memory was written, whether
+    /// Forgets facts that depend on the order of calls and that no comparison shows, in all areas
+    /// that meet `[start, end)`. For a driver that has made calls in an order that may be wrong,
+    /// and compared only after the last. The facts are: whether private memory was written, whether
     /// read-only memory is charged, and, if memory was `moved` in this space at any time, the
-    /// offset of anonymous memory. `forked`: the space is that of a forked child, so that the
-    /// memory may be inherited. All of it can be learnt again.
+    /// offset of anonymous memory. `forked`: the space is a forked child's, so the memory may be
+    /// inherited. All of it can be learnt again.
     ///
     /// # Errors
     /// ENOMEM: out of memory. The areas stay as they were.
@@ -293,8 +291,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// Forgets what [`AddressSpace::learn_cut`] and [`AddressSpace::learn_join`] know of the last
-    /// call.
+    /// Forgets the last call, which [`AddressSpace::learn_cut`] and [`AddressSpace::learn_join`]
+    /// use.
     #[inline]
     pub(crate) fn forget_last_call(&mut self) {
         self.seams.clear();
@@ -305,9 +303,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// assumptions keep them apart (an identity, an open file, a charge, the offset of anonymous
     /// memory). Returns the assumption that was wrong.
     ///
-    /// Locked memory that the last call copied, and left in place without its lock
-    /// (MREMAP_DONTUNMAP), may have joined its copy before it lost the lock: then all of the joined
-    /// area has lost it.
+    /// Locked memory that the last call copied, and left in place unlocked (MREMAP_DONTUNMAP), may
+    /// have joined its copy before it was unlocked: then the whole joined area is unlocked.
     ///
     /// # Errors
     /// [`NotLearnable`]: something certain keeps them apart. The model stays as it was.
@@ -379,7 +376,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// The attributes of `[start, end)`, a part of what was the area `whole`, without the joins
+    /// The attributes of `[start, end)`, a part of the former area `whole`, without the joins
     /// outside of the part; `None` if this call joined nothing in `whole`. Updates the sides of the
     /// joins inside the part.
     ///
@@ -403,8 +400,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Some(one)
     }
 
-    /// Makes two sides that could be one differ in something that is unknown about them. Returns
-    /// the reason; `None` if nothing is unknown.
+    /// Makes two sides that could be one differ in an unknown attribute. Returns the reason; `None`
+    /// if nothing is unknown.
     fn settle(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Result<Option<Reason>, NotLearnable> {
         if l.unsure.account != r.unsure.account {
             // The neighbour is charged. Either this side lost its charge, or both were written
@@ -440,9 +437,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok((is_file && self.settle_open(l, r)?).then_some(Reason::OpenFile))
     }
 
-    /// As `settle`, where new memory has joined both of its neighbours and the next one wins
+    /// As `settle`, for new memory that has joined both of its neighbours while the next one wins
     /// ([`Features::NEXT_WINS`]): the left neighbour is apart from the right one. `next` is the
-    /// seam with that one.
+    /// seam with the right one.
     fn settle_next(
         &mut self,
         left: &mut Area<B>,
@@ -498,14 +495,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let inherit = |id| Identity { id, inherited: true };
         let mut known = (l.anon(), r.anon());
         match known {
-            // A new map, or one that was never written: only an inherited neighbour keeps apart
+            // A new map, or one that was never written: only an inherited neighbour stays apart
             // from it.
             (UnknownInherited { id }, Untouched) => known.0 = inherit(id),
             (Untouched, UnknownInherited { id }) => known.1 = inherit(id),
             (Untouched, _) | (_, Untouched) => return false,
             // The common identity was only inferred: each part was written later.
             (Identity { .. }, Identity { .. }) => known.1 = self.written(Unknown),
-            // In a child: the inherited side was written before the fork; nothing follows for the
+            // In a child, the inherited side was written before the fork; nothing follows for the
             // other side.
             (UnknownInherited { id }, Unknown | Identity { inherited: false, .. }) => known.0 = inherit(id),
             (Unknown | Identity { inherited: false, .. }, UnknownInherited { id }) => known.1 = inherit(id),

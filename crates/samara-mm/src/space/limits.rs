@@ -1,5 +1,5 @@
-//! Limits of a process: resource limits, capabilities, and how much memory is promised. Knows sums
-//! and the class of an area; knows no call and no address.
+//! Limits of a process: resource limits, capabilities, and overcommit. Knows sums and the class of
+//! an area; knows no call and no address.
 //!
 //! The rules are from setrlimit(2), mmap(2), mlock(2) and proc_sys_vm(5), and from the running
 //! kernel (6.18).
@@ -69,14 +69,14 @@ impl Default for Limits {
 }
 
 bitflags! {
-    /// The capabilities that change what calls answer.
+    /// The capabilities that change answers of calls.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Caps: u8 {
         /// May lock without limit (CAP_IPC_LOCK).
         const IPC_LOCK = 1;
         /// May map below `vm.mmap_min_addr` (CAP_SYS_RAWIO).
         const SYS_RAWIO = 2;
-        /// May use what strict overcommit reserves for administrators (CAP_SYS_ADMIN).
+        /// May use the memory that strict overcommit reserves for administrators (CAP_SYS_ADMIN).
         const SYS_ADMIN = 4;
         /// May move pages that others use too (CAP_SYS_NICE).
         const SYS_NICE = 8;
@@ -116,7 +116,7 @@ pub struct Counters {
     /// Areas that grow down, and shadow stacks (`VmStk`).
     pub stack: u64,
     /// Locked areas (`VmLck`). As in Linux, areas that mremap with DONTUNMAP has emptied count for
-    /// ever, though they are no longer locked.
+    /// ever, although they are unlocked.
     pub locked: u64,
     /// Areas that are charged against the commit limit.
     pub committed: u64,
@@ -159,7 +159,7 @@ impl Counters {
 }
 
 impl Counters {
-    /// Adds what lies between `before` and `after`, modulo 2^64.
+    /// Adds the difference between `before` and `after`, modulo 2^64.
     #[cfg(feature = "shared")]
     pub(crate) fn shift(&mut self, before: &Counters, after: &Counters) {
         let add = |sum: &mut u64, before: u64, after: u64| *sum = sum.wrapping_add(after).wrapping_sub(before);
@@ -243,8 +243,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if refused { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 
-    /// Number of bytes that count as locked: the locked areas, and what MREMAP_DONTUNMAP left
-    /// counted.
+    /// Number of bytes that count as locked: the locked areas, and those that MREMAP_DONTUNMAP
+    /// unlocked but left counted.
     pub(crate) fn locked(&self) -> u64 {
         self.counters.locked.saturating_add(self.stray_locked)
     }

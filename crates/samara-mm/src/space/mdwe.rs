@@ -1,4 +1,4 @@
-//! PR_SET_MDWE: memory that can be written cannot be executed. Knows the switch and what it denies.
+//! PR_SET_MDWE: memory that can be written cannot be executed. Knows the switch and its checks.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;

@@ -8,14 +8,14 @@ use crate::space::AddressSpace;
 use crate::space::index::AreaIndex;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// Whether memory becomes mergeable by itself.
+    /// Whether the switch is on: memory becomes mergeable by itself.
     pub fn merges_pages(&self) -> bool {
         self.merges_pages
     }
 
-    /// Switches this on or off: all areas that can be [`Flags::MERGEABLE`] become so, or no longer
-    /// are. Areas that become equal stay apart. A forked child and a new program inherit the
-    /// switch. Switching to the current state changes nothing. O(n).
+    /// Switches this on or off: sets or clears [`Flags::MERGEABLE`] in all areas that can have it.
+    /// Areas that become equal stay apart. A forked child and a new program inherit the switch.
+    /// Switching to the current state changes nothing. O(n).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot};

@@ -60,7 +60,7 @@ pub enum Touches {
     Unseen,
 }
 
-/// The settings of an address space. They do not change during its life.
+/// The settings of an address space, constant during its life.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Bases, Config, Features, FileId, Overcommit};
@@ -86,7 +86,7 @@ pub struct Config {
     pub features: Features,
     /// Whether writes are reported.
     pub touches: Touches,
-    /// How much memory is promised.
+    /// The overcommit mode.
     pub overcommit: Overcommit,
     /// Number of pages kept free below an area that grows down (`stack_guard_gap`), and above the
     /// area that it grows towards.
@@ -101,7 +101,7 @@ pub struct Config {
     /// That key is the lowest free one at the time of the first such map: here always 1, as no call
     /// of the model allocates keys.
     pub protection_keys: bool,
-    /// Which anonymous memory gets transparent huge pages. It decides which reads give memory an
+    /// Which anonymous memory gets transparent huge pages. This decides which reads give memory an
     /// identity.
     pub transparent_huge: TransparentHuge,
 }
@@ -217,13 +217,13 @@ impl core::error::Error for ImportError {}
 ///
 /// `I` keeps the areas in order ([`AreaIndex`]): Samara's tree, or an embedder's own.
 ///
-/// Where memory is short, a call happens whole or not at all. A call that concerns k of n areas
+/// If memory is short, a call happens as a whole or not at all. A call that concerns k of n areas
 /// takes O(k + log n).
 #[derive(Debug)]
 pub struct AddressSpace<B, I = RangeMap<u64, Area<B>>> {
     pub(crate) areas: I,
-    /// Number of areas that the space has besides `areas`: where this is a window of a shared
-    /// space, or what such a space keeps besides its areas. Else 0.
+    /// Number of areas outside `areas`, if this is a window of a shared space or the `base` of one.
+    /// Else 0.
     pub(crate) outside: usize,
     pub(crate) extras: Table,
     pub(crate) config: Config,
@@ -374,7 +374,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// merges. Counts as a write, even if the fault was refused after the growth.
     ///
     /// # Errors
-    /// - EFAULT: the area at `addr` does not grow down, or there is none.
+    /// - EFAULT: there is no area at `addr`, or it does not grow down.
     /// - EINVAL: `start` is not page aligned, or not below the area.
     /// - ENOMEM: something is in the way, or memory is short.
     pub fn grow_down(&mut self, addr: u64, start: u64) -> Result<(), Errno> {
@@ -393,9 +393,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.store(start, end, area)
     }
 
-    /// Passes each object in the space to `edit`, as when a file was renamed or removed and its
-    /// name shows differently. (Includes the objects of what the last call joined, which
-    /// [`AddressSpace::learn_cut`] may bring back; so some objects come more than once.)
+    /// Passes each object in the space to `edit`, for example after a file was renamed or removed.
+    /// (Includes the objects of areas that the last call joined, which [`AddressSpace::learn_cut`]
+    /// may restore; so some objects come more than once.)
     pub fn edit_objects(&mut self, mut edit: impl FnMut(&mut Object<B>)) {
         self.areas.for_each_mut(|area| edit(&mut area.object));
         self.seams.iter_mut().for_each(|s| {
@@ -406,8 +406,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Free address space that `query` asks for, in bytes; the answer's last address is inclusive.
     ///
-    /// Knows areas only: alignment, the lowest address allowed and the guard below a stack are up
-    /// to the query. O(log n); with an alignment that is not padded O(n).
+    /// Knows areas only: the query must state alignment, the lowest address and the guard below a
+    /// stack. O(log n); with an alignment that is not padded O(n).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, End, FileId, GapQuery, MapRequest, Prot};
@@ -455,15 +455,15 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The reasons why the two areas that touch at `addr` are not one.
     ///
     /// `None` if no two areas touch there. An empty set if nothing keeps them apart: this happens
-    /// after a call that failed half way, and where a neighbour became equal without being looked
-    /// at.
+    /// after a call that failed half way, or if an area became equal to its neighbour in a call
+    /// that did not compare them.
     pub fn why_not_merged(&self, addr: u64) -> Option<Reasons> {
         let (l, r) = self.pair(addr)?;
         Some(merge::reasons(l.area, r.area, &self.extras))
     }
 
-    /// The flags that [`Reason::Flags`](crate::Reason::Flags) stands for at `addr`: those in which
-    /// the two areas that touch there differ, but for flags that a reason of their own names.
+    /// The flags behind [`Reason::Flags`](crate::Reason::Flags) at `addr`: those in which the two
+    /// areas that touch there differ, except flags with a reason of their own.
     ///
     /// `None` if no two areas touch there.
     ///
@@ -480,7 +480,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Some(merge::other_flags(l.area, r.area))
     }
 
-    /// Whether the kernel that is followed has a feature.
+    /// Whether the modelled kernel has a feature.
     #[inline]
     pub(crate) fn has(&self, feature: Features) -> bool {
         self.config.features.contains(feature)
@@ -492,7 +492,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.areas.len() + self.outside
     }
 
-    /// The start of the first hole in `[start, end)`; `end` if there is none.
+    /// The start of the first hole in `[start, end)`; `end` if there is no hole.
     pub(crate) fn covered(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         for a in self.overlapping(start, end) {

@@ -1,13 +1,14 @@
-//! What a search for a place looks at, and the two searches that all placements are made of.
+//! The interface that searches for a place use, and the two searches that all placements are made
+//! of.
 //!
-//! Knows which addresses are taken and which areas grow down; knows nothing else of an area, nor
-//! which place is preferred (`place`).
+//! Knows which addresses are taken and which areas grow down. `place` knows which place is
+//! preferred.
 //!
-//! - **OCCUPIED-1** What [`free_place`] and [`hinted`] answer for an `align` of one page stays
-//!   their answer if areas are added apart from it that do not grow down, nor are in the guard
-//!   range of an area that does. Such areas make no place free: neither one that was taken, nor one
-//!   that was kept free below a stack. So the highest of the free places stays the highest, and the
-//!   lowest the lowest.
+//! - **OCCUPIED-1** For an `align` of one page, the answer of [`free_place`] and [`hinted`] stays
+//!   the same if areas are added that do not meet it, do not grow down, and are in no guard range
+//!   of an area that does. Such areas make no place free: neither one that was taken, nor one that
+//!   was kept free below a stack. So the highest free place stays the highest, and the lowest the
+//!   lowest.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -18,8 +19,7 @@ use crate::space::place::Want;
 use crate::space::{AddressSpace, Config};
 use samara::{End, GapQuery, Span};
 
-/// Which addresses are taken: what [`Placement::place_among`](crate::Placement::place_among)
-/// searches.
+/// The taken addresses, which [`Placement::place_among`](crate::Placement::place_among) searches.
 pub trait Occupied {
     /// The area that holds `addr`, or the first one after it: its first address, the first one
     /// after it, and its flags. O(log n).
@@ -76,9 +76,9 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
         let next = areas.taken_at_or_after(gap.first);
         let guarded = next.map(|(start, _, flags)| (start, config.guarded(start, flags)));
         let room = guarded.filter(|(start, room)| room < start).map_or(u64::MAX, |(_, room)| room);
-        // Where the next area keeps something free below it, room for the place is not enough for
-        // Linux. From above, all that was found must end before it; from below, as many bytes as
-        // were searched for, counted from the place.
+        // If the next area has a guard range, Linux requires more room than the place. From above,
+        // the whole found range must end before the guard; from below, the searched length must,
+        // counted from the place.
         let last = match end {
             End::Lowest => at.saturating_add(wide.saturating_sub(1)),
             End::Highest => gap.last,
@@ -87,7 +87,7 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
             return Some(at);
         }
         match end {
-            // The lowest place in this gap already reaches into what is kept free.
+            // The lowest place in this gap already reaches into the guard range.
             End::Lowest => low = next?.1,
             End::Highest if config.features.contains(Features::GUARD_COVERS_GAPS) => high = room,
             End::Highest => high = room.max(gap.first),
@@ -96,20 +96,19 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// The hint of `want`, if it has one that is free and within `window`. The range kept free
-    /// below an area that grows down counts as taken.
+    /// The hint of `want`, if it is set, free and within `window`. The range kept free below an
+    /// area that grows down counts as taken.
     pub fn hinted(&self, want: &Want, window: (u64, u64)) -> Option<u64> {
         hinted(self, &self.config, want, window)
     }
 
     /// The lowest or highest place in `[low, high)` for `len` bytes at a multiple of `align`. The
     /// range kept free below an area that grows down counts as taken. As in Linux, a gap is skipped
-    /// if it would fit only because it happens to be aligned. Also as in Linux, a gap below an area
-    /// that grows down is skipped if there is no room for `len` bytes at any alignment before the
-    /// range that is kept free; where the lowest place is sought, that room is counted from the
-    /// place on.
+    /// if it fits only because it happens to be aligned. Also as in Linux, a gap below an area that
+    /// grows down is skipped if there is no room for `len` bytes at any alignment before the guard
+    /// range; in a search for the lowest place, that room is counted from the place on.
     ///
-    /// O(log n), and as much again for each area that grows down and is in the way.
+    /// O(log n), plus O(log n) for each area that grows down and is in the way.
     pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {
         free_place(self, &self.config, (len, align), (low, high), end)
     }

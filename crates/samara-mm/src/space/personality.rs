@@ -1,5 +1,5 @@
-//! personality: whether readable memory is executable, as old programs assume. Knows the switch and
-//! what it adds.
+//! personality: makes readable memory executable, as old programs assume. Knows the switch and the
+//! protection that it adds.
 
 use crate::area::Backing;
 use crate::area::flags::Prot;
@@ -8,7 +8,8 @@ use crate::space::index::AreaIndex;
 use bitflags::bitflags;
 
 bitflags! {
-    /// How a task is run (`personality(2)`). Bits without a name are kept, and change nothing here.
+    /// The personality of a task (`personality(2)`). Bits without a name are kept, and change
+    /// nothing here.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Personality: u32 {
         /// PROT_READ implies PROT_EXEC, except for files that cannot be executed. The heap becomes
@@ -39,7 +40,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.personality = personality;
     }
 
-    /// The protection that memory gets if `asked` is asked for. `may_exec`: the memory may be
+    /// The protection that memory gets for a request of `asked`. `may_exec`: the memory may be
     /// executed.
     pub(crate) fn implied(&self, asked: Prot, may_exec: bool) -> Prot {
         let implies = self.personality.contains(Personality::READ_IMPLIES_EXEC) && may_exec;

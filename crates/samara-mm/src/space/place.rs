@@ -1,5 +1,5 @@
-//! Where a map goes if the caller leaves the address open: Linux's search, and others. Knows which
-//! place is preferred; `occupied` knows which are free. Knows nothing else of areas.
+//! Chooses the address of a map if the caller leaves it open: Linux's search, and others. Knows
+//! which place is preferred; `occupied` knows which are free. Knows nothing else of areas.
 //!
 //! Linux's rules are from mmap(2) and personality(2), from Linux's documentation of five-level
 //! paging, and from the running kernel (6.18). tests/placement.rs predicts each address,
@@ -33,7 +33,7 @@ pub struct Bases {
     /// Whether all searches go upwards (`vm.legacy_va_layout`, ADDR_COMPAT_LAYOUT).
     pub legacy: bool,
     /// Size of a huge page in bytes. Maps of whole huge pages are aligned to it. 0 if the kernel
-    /// has none.
+    /// has no huge pages.
     pub huge: u64,
     /// Start of the MAP_32BIT window, which ends at 2 GiB. Linux draws it for each call, from 1 GiB
     /// up to 32 MiB more; with randomisation off it is 1 GiB.
@@ -113,7 +113,7 @@ impl Bases {
 /// in huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// The address that the caller prefers; 0 if none.
+    /// The address that the caller prefers; 0 without one.
     pub hint: u64,
     /// Length.
     pub len: u64,
@@ -124,19 +124,19 @@ pub struct Want {
     /// With `huge`: uses this size instead of [`Bases::huge`], and searches as Linux does for
     /// shared memory ([`HugePlaces::Shared`]).
     pub shared: Option<PageSize>,
-    /// The place must be a multiple of this. More than the page size for memory in huge pages,
-    /// which goes nowhere else. The hint is already a multiple.
+    /// The place must be a multiple of this: the huge page size for memory in huge pages, else the
+    /// page size. The hint is already a multiple.
     pub align: PageSize,
 }
 
-/// An argument of a method that only this crate has bodies of.
+/// An argument that keeps other crates from implementing a method.
 #[derive(Clone, Copy, Debug)]
 pub struct Own;
 
 /// Chooses where a map goes.
 ///
-/// The choice must be whole pages, free, within user space, and a multiple of what `want` says.
-/// Otherwise the call that asks fails with EINVAL, ENOMEM or EEXIST.
+/// The place must be free, within user space, and a multiple of [`Want::align`]. Otherwise the call
+/// fails with EINVAL, ENOMEM or EEXIST.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Backing, Config, FileId, MapRequest, Placement, Prot, Want};
@@ -160,29 +160,29 @@ pub struct Own;
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
 pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
-    /// A place for `want`; `None` if there is none (ENOMEM).
+    /// A place for `want`. `None`: no place is free (ENOMEM).
     fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64>;
 
-    /// [`place`](Self::place) by the owner of the space, whose index may remember the place. Also
-    /// says whether it is certain to be free. No other crate can give this method a body.
+    /// [`place`](Self::place) with `&mut`, so that the index may remember the place. Also returns
+    /// whether the place is certain to be free. No other crate can implement this method.
     #[doc(hidden)]
     #[inline]
     fn seek_place(&mut self, space: &mut AddressSpace<B, I>, want: &Want, _own: Own) -> Option<(u64, bool)> {
         Some((self.place(space, want)?, false))
     }
 
-    /// The place that [`place`](Self::place) would choose in a space with these areas and this
-    /// configuration, which threads share: [`Caller::mmap`](crate::Caller::mmap) then locks the
-    /// range around the place. `None`, which is the default: there is none, or the whole space is
-    /// needed to say. `place` is then asked.
+    /// The place that [`place`](Self::place) would choose in a shared space with these areas and
+    /// this configuration: [`Caller::mmap`](crate::Caller::mmap) then locks the range around the
+    /// place. `None` (the default): no place is free, or the choice needs the whole space. Then the
+    /// call uses `place`.
     ///
-    /// The answer must stay the same if areas that do not grow down are added elsewhere, as other
-    /// calls do at the same time: where they meet neither the place nor, if [`Want::huge`] is
-    /// asked for, the [`Bases::huge`] bytes on either side of it. The highest or the lowest free
-    /// place is such an answer; the narrowest one is not.
+    /// The answer must stay the same if concurrent calls add areas elsewhere that do not grow down.
+    /// Elsewhere means that they meet neither the place nor, if [`Want::huge`] is set, the
+    /// [`Bases::huge`] bytes on either side of it. The highest or the lowest free place is such an
+    /// answer; the narrowest one is not.
     ///
-    /// Asked more than once for one call, while the areas may change, so it must change nothing of
-    /// `self` that matters.
+    /// Called more than once for one call, while the areas may change, so it must not change its
+    /// later answers.
     fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
         let _unused = (areas, config, want);
         None
@@ -190,7 +190,7 @@ pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
 }
 
 /// Chooses as Linux does on x86-64: the hint if it is free, else the highest place below
-/// `mmap_base`, else the lowest one above the other base. O(log n), and as much again for each area
+/// `mmap_base`, else the lowest one above the other base. O(log n), plus O(log n) for each area
 /// that grows down and is in the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Linux;
@@ -234,13 +234,13 @@ impl<B: Backing, I: AreaIndex<B>> Placement<B, I> for Linux {
 
     fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
         let (Some(offset), Some(size)) = (want.huge, want.shared) else { return linux(areas, config, want) };
-        // If the first place does not suit, the wider one depends on what is free elsewhere.
+        // If the first place does not suit, the wider one depends on free space elsewhere.
         let first = linux_hinted(areas, config, want, want.len).or_else(|| plain(areas, config, want, want.len));
         first.filter(|at| *at == want.hint || up_to(*at, offset, size) == 0)
     }
 }
 
-/// Where Linux's searches for this map end.
+/// The end of Linux's searches for this map.
 fn search_end(config: &Config, want: &Want) -> u64 {
     // A hint below the start of the MAP_32BIT window is granted.
     if want.flags.contains(MapFlags::BIT32) { LOW_END } else { config.bases.end(want.hint, config.task_size) }
@@ -286,7 +286,7 @@ pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool, features:
     backing.filter(|file| private && file.is_zero()).map(|_| places)
 }
 
-/// Linux's search without any alignment that is only preferred.
+/// Linux's search without a preferred alignment.
 fn plain<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want, len: u64) -> Option<u64> {
     let bases = &config.bases;
     let place = |low, high, end| free_place(areas, config, (len, want.align), (low, high), end);
@@ -308,14 +308,14 @@ fn least_by(flags: MapFlags) -> u64 {
     if flags.contains(MapFlags::ABOVE4G) { ABOVE } else { 0 }
 }
 
-/// Where Linux's search downwards ends and begins.
+/// The end and the start of Linux's search downwards.
 #[inline]
 fn high_window(config: &Config, want: &Want) -> (u64, u64) {
     let bases = &config.bases;
     let task = bases.end(want.hint, config.task_size);
     let least = bases.least.max(config.page_size.bytes()).max(least_by(want.flags));
-    // A search in all of user space begins as far below its end as a search in the part begins
-    // below the end of the part.
+    // A search in all of user space begins below its end at the same distance as a search in the
+    // part.
     (least, bases.top_down.saturating_add(task.saturating_sub(bases.window)))
 }
 
@@ -408,9 +408,9 @@ impl<B: Backing, I: AreaIndex<B>> Placement<B, I> for BestFit {
 }
 
 impl Config {
-    /// The `huge` and the `shared` of a [`Want`]. `places` are those that the file prefers. `None`
-    /// is private anonymous memory. Without a hint it prefers huge pages if it consists of whole
-    /// ones; in some releases always, if it holds one, or never.
+    /// The `huge` and the `shared` of a [`Want`]. `places` are the file's preferred places; `None`
+    /// for private anonymous memory. That prefers huge pages, without a hint, if it consists of
+    /// whole ones; in some releases if it holds one, or never.
     pub(crate) fn suitable(
         &self,
         places: Option<HugePlaces>,

@@ -1,4 +1,4 @@
-//! Plans: what a call did, step by step. Knows nothing of the rules.
+//! Plans: the steps that a call made. Knows no rule.
 
 use crate::area::advice::Advice;
 use crate::area::flags::Flags;
@@ -25,7 +25,7 @@ pub struct Step {
 pub enum StepKind {
     /// The range was mapped and no longer is: a whole area, or its head or tail.
     Unmapped,
-    /// The range was not mapped (or no longer) and is now.
+    /// The range was not mapped, or no longer mapped, and is now.
     Mapped,
     /// An area was cut at `start`, and both sides stayed.
     Split,
@@ -35,14 +35,14 @@ pub enum StepKind {
     /// a move took it away, but not if a write gave it.
     Changed(FlagChange),
     /// The memory moved away from here, to the start of the last `Mapped` before this step. An
-    /// `Unmapped` after it tells which part of the old range is gone.
+    /// `Unmapped` after it is the part of the old range that is gone.
     Moved,
     /// The area stays, but advice of this kind discards the content of its pages:
     ///
-    /// - [`Advice::DontNeed`], [`Advice::DontNeedLocked`]: at once. The object behind the area
-    ///   shows again: zeros, or a file.
+    /// - [`Advice::DontNeed`], [`Advice::DontNeedLocked`]: at once. Then the area shows its object
+    ///   again: zeros, or a file.
     /// - [`Advice::Free`]: at any time, page by page, until the page is written again.
-    /// - [`Advice::Remove`]: from the file itself, for all who map it.
+    /// - [`Advice::Remove`]: from the file itself, for all its maps.
     /// - [`Advice::GuardInstall`]: at once, and no access is allowed there.
     /// - [`Advice::WipeOnFork`]: in a child ([`AddressSpace::fork_plan`]).
     ///
@@ -50,9 +50,9 @@ pub enum StepKind {
     Discarded(Advice),
 }
 
-/// The flags of an area before and after [`StepKind::Changed`], of those that calls change
+/// The flags of an area before and after [`StepKind::Changed`], as far as calls change them
 /// ([`FlagChange::FLAGS`]). All other flags stay the same for the area's life. Before and after are
-/// equal if something else changed, such as a policy or a name.
+/// equal if only other attributes changed, such as a policy or a name.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, StepKind};
@@ -64,8 +64,8 @@ pub enum StepKind {
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
 ///
-/// The default has no flags, neither before nor after. `samara-trace` has it in every step: a trace
-/// does not record the flags of areas.
+/// The default has no flags, neither before nor after. Steps of `samara-trace` always have the
+/// default: a trace does not record the flags of areas.
 // Seven bytes, so that a step takes three words.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct FlagChange([u8; 7]);
@@ -144,10 +144,10 @@ impl fmt::Display for Step {
 
 /// The steps of one call, in order. A slice of [`Step`].
 ///
-/// A plan tells what became of areas (their ranges and attributes), and which memory lost its
-/// content: what was `Unmapped`, what `Moved` away, what was `Discarded`. It does not tell which
-/// memory was written (`touch`, MAP_POPULATE, `mlock`, advice that writes). A write only gives an
-/// anonymous identity, by which later calls may merge.
+/// A plan lists the changes of areas (their ranges and attributes), and the memory that lost its
+/// content: `Unmapped`, `Moved` away or `Discarded`. It does not list written memory (`touch`,
+/// MAP_POPULATE, `mlock`, advice that writes). A write only gives an anonymous identity, which
+/// decides later merges.
 ///
 /// Each step is true at its position: `Split` adds one area, `Merged` removes one, `Mapped` adds
 /// one (before it merges), `Unmapped` removes one area or a part of one.

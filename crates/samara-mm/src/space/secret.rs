@@ -1,4 +1,4 @@
-//! Secret memory (`memfd_secret`), which the kernel itself cannot read: what a map of it requires.
+//! Secret memory (`memfd_secret`), which the kernel itself cannot read: the checks for a map of it.
 //! Knows no call. The rules are from memfd_secret(2) and the running kernel (6.18).
 
 use crate::area::flags::Flags;
@@ -24,7 +24,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if !area.flags.contains(Flags::MAYSHARE) {
             return Err(Errno::EINVAL);
         }
-        // Where it does not count as locked, it counts against the same limit by itself.
+        // In releases where it does not count as locked, its own length is checked against that
+        // limit.
         self.may_lock_more(Flags::LOCKED, len)
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshots: a copy of an address space to try calls on. Knows nothing of what is tried.
+//! Snapshots: a copy of an address space to try calls on. Knows no call.
 
 use crate::area::Backing;
 use crate::errno::Errno;
@@ -7,12 +7,11 @@ use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 
 impl<B: Backing + Send + Sync, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// A copy of the space with its own settings, to see what a call would do, here or with another
-    /// limit. Neither space changes the other.
+    /// A copy of the space with its own settings, to try a call, here or with another limit.
+    /// Neither space changes the other.
     ///
-    /// O(1), plus the [extras](crate::Extras) of areas that have some. Afterwards either space
-    /// copies what it changes. In the copy nothing can be learnt about the last call
-    /// ([`AddressSpace::learn_cut`]).
+    /// O(1) plus the number of [extras](crate::Extras). Afterwards the two are copy-on-write. In
+    /// the copy nothing can be learnt about the last call ([`AddressSpace::learn_cut`]).
     ///
     /// While the two share memory, a call that only edits an area in place (it drops a lock, or
     /// gives an identity) ends the program if there is no memory for the copy. All other calls
@@ -52,7 +51,7 @@ impl<B: Backing + Send + Sync, I: AreaIndex<B>> AddressSpace<B, I> {
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// Takes over everything of another space but its areas, its extras and its [`Config`].
+    /// Takes over the settings of another space: all but its areas, its extras and its [`Config`].
     #[inline]
     pub(crate) fn take_settings(&mut self, of: &Self) {
         (self.layout, self.def_flags, self.counters) = (of.layout, of.def_flags, of.counters);

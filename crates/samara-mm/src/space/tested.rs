@@ -4,7 +4,7 @@ use core::fmt::{self, Display};
 
 use super::features::Features;
 
-/// Whether rules like a kernel's were compared with a kernel.
+/// Whether the rules of a release were compared with a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tested {
     /// Its release lies between the first and the last that were compared: 5.10 to 7.3.

@@ -46,7 +46,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// Reports that pages of `[start, end)` were read: a touch where huge pages of zeros serve it.
+    /// Reports that pages of `[start, end)` were read: a touch if huge pages of zeros serve the
+    /// read.
     pub(crate) fn touch_by_read(&mut self, start: u64, end: u64) {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
@@ -110,7 +111,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 }
 
-/// The identity of the neighbour `n`, if `a` could merge with it but for protection.
+/// The identity of the neighbour `n`, if nothing but protection keeps `a` from a merge with it.
 fn reusable<B: Eq>(a: &Placed<'_, B>, n: &Placed<'_, B>) -> Option<Anon> {
     let (l, r): (&Area<B>, &Area<B>) = (a.area, n.area);
     let differ = (l.flags ^ r.flags).difference(Flags::ACCESS | Flags::STICKY);

@@ -1,6 +1,6 @@
-//! Which reads of anonymous memory give it an identity: those that Linux serves with a huge page
-//! of zeros. Knows an area and a setting; does not know which pages are there already. (Memory that
-//! was read in small pages before its area grew to a huge page gets no identity in Linux.)
+//! Finds the reads that give anonymous memory an identity: those that Linux serves with a huge page
+//! of zeros. Knows an area and a setting; does not know which pages exist already. (Memory that was
+//! read in small pages before its area grew to a huge page gets no identity in Linux.)
 //!
 //! The rule is from running kernels (5.10, 6.12, 7.3), under each setting.
 
@@ -11,9 +11,9 @@ use crate::space::Config;
 /// Linux's setting for transparent huge pages of anonymous memory:
 /// `/sys/kernel/mm/transparent_hugepage/enabled`.
 ///
-/// Where memory may get such pages, a read in a whole aligned huge page of one area
-/// ([`Bases::huge`](crate::Bases::huge)) counts as a write: the area gets its anonymous identity by
-/// it, and may not merge with another one that was written.
+/// In memory that may get such pages, a read in a whole aligned huge page of one area
+/// ([`Bases::huge`](crate::Bases::huge)) counts as a write: it gives the area its anonymous
+/// identity, which keeps it apart from other written areas.
 ///
 /// ```
 /// use samara_mm::{
@@ -34,7 +34,7 @@ use crate::space::Config;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TransparentHuge {
-    /// No memory gets them (`never`). So it is where a process has turned them off
+    /// No memory gets them (`never`), as in a process that has turned them off
     /// (PR_SET_THP_DISABLE).
     #[default]
     Never,
@@ -57,7 +57,7 @@ impl TransparentHuge {
 
 impl Config {
     /// The first address of `[from, to)` whose read gives this area at `[start, end)` an identity.
-    /// `anon` is the one that it has. O(1).
+    /// `anon` is its present identity. O(1).
     #[inline]
     pub(crate) fn marked_by_read<B: Backing>(
         &self,
@@ -78,7 +78,7 @@ impl Config {
         if huge == 0 || !takes {
             return None;
         }
-        // Where the whole huge pages of the area begin and end.
+        // The start and the end of the whole huge pages of the area.
         let (first, last) = (start.checked_next_multiple_of(huge)?, end / huge * huge);
         let at = from.max(first);
         (at < last.min(to)).then_some(at)

@@ -1,6 +1,6 @@
-//! Changes what lies in a range, area by area: the calls that map and unmap nothing.
+//! Changes the areas of a range, one by one: for calls that map and unmap nothing.
 //!
-//! Knows what such a change cuts, joins and costs, and the count limit; knows no call.
+//! Knows the cuts, joins and costs of such a change, and the count limit; knows no call.
 //!
 //! Neighbours: `edit` stores.
 
@@ -31,7 +31,7 @@ pub(crate) enum Holes {
     Pass,
 }
 
-/// The area that holds a whole range, and what touches the range.
+/// The area that holds a whole range, and the neighbours of the range.
 struct Piece<'a, B> {
     left: Option<Side<'a, B>>,
     whole: Side<'a, B>,
@@ -41,13 +41,13 @@ struct Piece<'a, B> {
 /// The steps of a walk, and whether there was a hole, or why it stopped.
 type Walked = (Plan, Result<bool, Errno>);
 
-/// What it takes to change a piece.
+/// The store that changes a piece, if any.
 enum Change<B> {
-    /// It is so already.
+    /// The piece is as wanted already.
     Nothing,
     /// It is refused; a first cut stays.
     Refused { cut: Option<u64>, why: Errno },
-    /// A store; `eager`: then the memory is populated.
+    /// A store; `eager`: the memory is populated afterwards.
     Stores { store: Store<B>, eager: bool },
 }
 
@@ -56,8 +56,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// in place, as Linux does.
     ///
     /// # Errors
-    /// ENOMEM at the count limit; EINVAL where the area cannot be cut. A first cut stays if the
-    /// second is refused.
+    /// ENOMEM at the count limit; EINVAL if the area cannot be cut. A first cut stays if the second
+    /// is refused.
     pub(crate) fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
         self.with_seams(|space, seams| {
             let Some(piece) = space.piece(start, end) else { return Err(Errno::EFAULT) };
@@ -67,8 +67,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         })
     }
 
-    /// The area that holds all of `[start, end)`, and what touches the range. `None`: no area holds
-    /// all of it.
+    /// The area that holds all of `[start, end)`, and the neighbours of the range. `None`: no area
+    /// holds all of it.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn piece(&self, start: u64, end: u64) -> Option<Piece<'_, B>> {
         let mut areas = self.areas.range_from(start.saturating_sub(1)).map(side);
@@ -81,8 +81,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Some(Piece { left, whole, right })
     }
 
-    /// What it takes to give `[start, end)`, looked at as `piece`, the attributes `new`. Appends
-    /// the steps to `plan`.
+    /// The store that gives `[start, end)`, found as `piece`, the attributes `new`. Appends the
+    /// steps to `plan`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn changed(
         &self,
@@ -159,19 +159,19 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// Changes each area's part of `[start, end)` to what `edit` returns; `None` leaves it as it
-    /// is. `edit` gets the space, the area, and the bounds of the part.
+    /// Changes each area's part of `[start, end)` to the attributes that `edit` returns; `None`
+    /// leaves it unchanged. `edit` gets the space, the area, and the bounds of the part.
     ///
     /// Returns the steps, and whether there was a hole, or why it stopped; `finish` makes the
-    /// answer of both.
+    /// call's answer of these.
     ///
-    /// Where one area holds the whole range, one look at the tree finds all, and one store changes
-    /// it, whole or not at all. Of several areas each is looked at by itself, after memory has been
-    /// reserved: at most two stores add an entry, however many areas there are. A piece between the
-    /// ends is a whole area, which is overwritten, alone or with neighbours that it joins whole. An
-    /// area can only be cut at `start` and at `end`. (If a piece was joined with the next one, the
-    /// walk meets that one again with its attributes changed already; `edit` then changes nothing
-    /// and makes no cut.) Each boundary is joined at most once, the two at the ends included.
+    /// If one area holds the whole range, one look at the tree finds all, and one store changes it,
+    /// as a whole or not at all. Several areas are changed one by one, after memory was reserved:
+    /// at most two stores add an entry, for any number of areas. A piece between the ends is a
+    /// whole area, which is overwritten, alone or with neighbours that it joins whole. An area can
+    /// only be cut at `start` and at `end`. (If a piece was joined with the next one, the walk
+    /// meets that one again with its attributes changed already; `edit` then changes nothing and
+    /// makes no cut.) Each boundary is joined at most once, the two at the ends included.
     ///
     /// # Errors
     /// ENOMEM: out of memory before anything was changed.
