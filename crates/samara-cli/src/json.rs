@@ -13,7 +13,7 @@ use serde::ser::SerializeMap;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Value, json};
 
-use crate::args::errno;
+use crate::call_arguments::errno;
 use crate::cli::Only;
 use crate::crash;
 use crate::exit;

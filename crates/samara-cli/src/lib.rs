@@ -2,7 +2,7 @@
 //! read a trace in their own process, as `show` and `events` do.
 #![forbid(unsafe_code)]
 
-mod args;
+mod call_arguments;
 mod cli;
 mod commands;
 mod crash;

@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use samara_trace::event::{Event, EventKind, Step, StepKind, UNSURE};
 use samara_trace::file::{Frame, Place, Printable, Stack, StackEnd, Stacks, call_name};
 
-use crate::args;
+use crate::call_arguments;
 use crate::format::{bytes, plural, time};
 use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
 use crate::refused;
@@ -109,15 +109,15 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
 
 fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     let name = event.nr.map_or_else(|| "call".to_owned(), name);
-    let result = args::result(&name, event.result);
-    let result = if args::errno(event.result).is_some() { styled(RED, result) } else { result };
+    let result = call_arguments::result(&name, event.result);
+    let result = if call_arguments::errno(event.result).is_some() { styled(RED, result) } else { result };
     let duration = time(event.exit_ns.saturating_sub(event.entry_ns)).replace(' ', "");
     let overlapped = if event.overlapped { " ~" } else { "" };
     let duration = styled(DIM, format!("<{duration}>"));
     // The area that a map made has the name of its file.
     let made = event.areas.iter().find(|area| area.start <= event.result as u64 && (event.result as u64) < area.end);
     let file = made.filter(|area| area.inode != 0 && event.args[4] as i32 >= 0).map(|area| &*area.name);
-    write!(out, "{} = {result} {duration}{overlapped}", args::call(&name, &event.args, file))?;
+    write!(out, "{} = {result} {duration}{overlapped}", call_arguments::call(&name, &event.args, file))?;
     match event.text.as_str() {
         "" => Ok(()),
         UNSURE => write!(out, "{UNSURE_MARK}"),

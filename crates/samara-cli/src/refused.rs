@@ -4,7 +4,7 @@ use samara_trace::summary::Failure;
 use samara_trace::{Refused, RefusedBy};
 use serde_json::{Value, json};
 
-use crate::args::errno;
+use crate::call_arguments::errno;
 use crate::format::{bytes as in_units, count, plural};
 use crate::line::{self, name};
 use crate::output::clean;

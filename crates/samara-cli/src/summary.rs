@@ -12,7 +12,7 @@ use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
 use crate::output::{BOLD, DIM, GREEN, RED, clean, short, styled};
 use crate::why::{self, Sites};
-use crate::{args, crash, line, refused, survey};
+use crate::{call_arguments, crash, line, refused, survey};
 
 /// Kinds of calls with separate rows; the others share one row.
 const CALLS: usize = 8;
@@ -252,7 +252,7 @@ fn resident(peak: &ResidentPeak, calls: &BTreeMap<String, CallTotals>) -> String
 /// Calls of one kind that failed: their number, the first of them, and why it failed.
 pub(crate) fn failed(failure: &Failure, limit: Option<u64>, sites: Sites<'_>) -> String {
     let call = line::name(failure.nr);
-    let (error, text) = args::errno(-i64::from(failure.errno)).unwrap_or_default();
+    let (error, text) = call_arguments::errno(-i64::from(failure.errno)).unwrap_or_default();
     let at_limit = failure.is_at_limit(limit);
     let caller = refused::caller(failure, sites);
     let why = match (&failure.refused, limit) {

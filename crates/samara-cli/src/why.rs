@@ -16,7 +16,7 @@ use crate::cli::Weight;
 use crate::format::{bytes, count, plural, time};
 use crate::output::{BOLD, DIM, clean, short, styled};
 use crate::summary::{self, gloss, reason_text, reasons_text};
-use crate::{args, line};
+use crate::{call_arguments, line};
 
 /// What is said of areas where events were lost.
 pub(crate) const INCOMPLETE: &str =
@@ -157,7 +157,7 @@ impl<'a> Sites<'a> {
 /// A site's call, with the arguments that all of its calls have.
 pub(crate) fn what(site: &Site) -> String {
     match (site.kind, site.nr) {
-        (EventKind::Call, Some(nr)) => args::calls(&line::name(nr), &site.args, site.varies, None),
+        (EventKind::Call, Some(nr)) => call_arguments::calls(&line::name(nr), &site.args, site.varies, None),
         (EventKind::Call, None) => "calls from other places, counted together".to_owned(),
         (EventKind::Exec, _) => "the start of the program".to_owned(),
         (EventKind::Fork, _) => "a fork".to_owned(),

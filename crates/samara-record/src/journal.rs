@@ -14,7 +14,7 @@ use samara_trace::Sink;
 use samara_trace::event::{Event, EventKind, StepKind, UNSURE};
 
 use crate::api::Counters;
-use crate::budget::Budget;
+use crate::reading_time::Budget;
 
 /// The task that caused an event, and when.
 #[derive(Clone, Copy, Debug)]

@@ -29,17 +29,17 @@ pub mod rerun;
 
 mod api;
 mod arch;
-mod budget;
 mod header;
 mod journal;
+mod reading_time;
 mod sync;
 
-mod blame;
 mod engine;
 mod os;
 mod space;
 mod stacks;
 mod tracer;
+mod why_refused;
 
 pub use api::{
     BadFault, BadSignal, Cause, Counters, Decisions, Engine, Fault, Follow, LetGo, Options, Outcome, Policy,

@@ -1,5 +1,5 @@
-//! The rule by which a call was refused, parsed from an event's text. Knows no rule: `blame` of
-//! `samara-record` finds out those of the kernel.
+//! The rule by which a call was refused, parsed from an event's text. Knows no rule: `why_refused`
+//! of `samara-record` finds the kernel's rule.
 
 use std::fmt;
 use std::str::FromStr;

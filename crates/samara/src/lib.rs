@@ -185,6 +185,7 @@ pub use shared::guard::{SharedGuard, SharedReader};
 pub use shared::iter::SharedRange;
 #[cfg(feature = "shared")]
 pub use shared::kept::Kept;
+#[cfg(feature = "shared")]
 pub use shared::stage::Stage;
 #[cfg(feature = "shared")]
 pub use shared::write_guard::WriteGuard;

@@ -8,7 +8,7 @@ use samara_record::rerun::{Agreement, Changes, Figures, Mismatch, Report, Rerun,
 use samara_trace::Refused;
 use serde_json::{Value, json};
 
-use crate::args::errno;
+use crate::call_arguments::errno;
 use crate::cli::ReplayOf;
 use crate::format::{bytes, count, plural};
 use crate::output::{self, BOLD, DIM, clean, clean_json, shown, styled};

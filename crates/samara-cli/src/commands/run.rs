@@ -18,7 +18,7 @@ use crate::cli::{Outputs, Run};
 use crate::format::{bytes, count, plural};
 use crate::kernel::Kernel;
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
-use crate::{args, exit, json, line, summary};
+use crate::{call_arguments, exit, json, line, summary};
 
 /// Number of kinds of differences that are printed.
 const SHOWN: usize = 10;
@@ -194,7 +194,7 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &Differ
 
 /// A refused call in the syntax of `--fail`.
 fn as_fault(refusal: &Refusal) -> String {
-    let error = args::errno(-i64::from(refusal.errno)).map_or_else(String::new, |error| error.0);
+    let error = call_arguments::errno(-i64::from(refusal.errno)).map_or_else(String::new, |error| error.0);
     let Refusal { pid, count, cause, .. } = refusal;
     let why = if *cause == Cause::Fault { String::new() } else { format!(", by --{}", cause.word()) };
     format!("{}:{error}@{count} in process {pid}{why}", line::name(refusal.nr))

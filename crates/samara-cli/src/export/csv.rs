@@ -9,7 +9,7 @@ use super::{EventRow, Format, effect, prefix};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::Sites;
-use crate::{args, line};
+use crate::{call_arguments, line};
 
 const COLUMNS: [&str; 31] = [
     "seq",
@@ -61,7 +61,7 @@ impl Format for Csv {
         let event = seen.event;
         let stack = event.stack.and_then(|number| seen.sites.stacks().stack(number));
         let functions = stack.map_or_else(String::new, |stack| line::folded(seen.sites.stacks(), stack));
-        let error = args::errno(event.result).filter(|_| event.nr.is_some()).map(|error| error.0);
+        let error = call_arguments::errno(event.result).filter(|_| event.nr.is_some()).map(|error| error.0);
         let [splits, merges, mapped, unmapped] = effect(event);
         let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
         let change = |change: Option<i64>| change.map_or_else(String::new, |change| change.to_string());

@@ -24,7 +24,7 @@ use super::{About, EventRow, Format, cut, effect};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::Sites;
-use crate::{args, line};
+use crate::{call_arguments, line};
 
 /// The version of the format.
 const VERSION: u32 = 55;
@@ -248,8 +248,8 @@ fn data(seen: &EventRow<'_>, row: Option<u64>) -> Value {
             let name = line::name(nr);
             json!({
                 "type": "call",
-                "call": args::call(&name, &event.args, None),
-                "result": args::result(&name, event.result),
+                "call": call_arguments::call(&name, &event.args, None),
+                "result": call_arguments::result(&name, event.result),
             })
         }
         None => json!({"type": "event"}),

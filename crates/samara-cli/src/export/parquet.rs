@@ -18,7 +18,7 @@ use super::{About, End, EventRow, Format, effect, prefix};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::{self, Sites};
-use crate::{args, line};
+use crate::{call_arguments, line};
 
 use rows::{Cell, Kind, Table};
 
@@ -149,7 +149,7 @@ impl Format for Parquet {
         let (event, began_ns) = (seen.event, self.began_ns);
         let open = self.open(Some(event))?;
         let [splits, merges, mapped, unmapped] = effect(event);
-        let error = args::errno(event.result).filter(|_| event.nr.is_some()).map(|error| error.0);
+        let error = call_arguments::errno(event.result).filter(|_| event.nr.is_some()).map(|error| error.0);
         let now = event.resident;
         let caller = seen.caller.as_ref().map(line::place);
         let call = event.nr.map(line::name);

@@ -17,7 +17,7 @@ use super::{About, End, EventRow, Format, cut, effect};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::Sites;
-use crate::{args, line};
+use crate::{call_arguments, line};
 
 mod message;
 
@@ -291,8 +291,8 @@ impl Perfetto {
         };
         if let Some(nr) = event.nr {
             let name = line::name(nr);
-            text(&mut self.names, "call", args::call(&name, &event.args, None));
-            text(&mut self.names, "result", args::result(&name, event.result));
+            text(&mut self.names, "call", call_arguments::call(&name, &event.args, None));
+            text(&mut self.names, "result", call_arguments::result(&name, event.result));
         }
         if !event.text.is_empty() {
             text(&mut self.names, "text", cut(&event.text));

@@ -14,7 +14,7 @@ use super::slow::{Slow, lock};
 use super::tree::{Texts, Tree};
 use crate::output::clean;
 use crate::why::{self, Sites};
-use crate::{args, line, refused};
+use crate::{call_arguments, line, refused};
 
 /// Version of the object.
 const FORMAT: u32 = 1;
@@ -212,7 +212,7 @@ fn slow(s: &Slow) -> Value {
     let known = call_name(s.nr).unwrap_or_default();
     json!({
         "event": s.event.0, "pid": s.pid, "tid": s.tid, "begin_ns": s.begin_ns, "ns": s.ns,
-        "call": format!("{} = {}", args::call(&name, &s.args, None), args::result(&name, s.result)),
+        "call": format!("{} = {}", call_arguments::call(&name, &s.args, None), call_arguments::result(&name, s.result)),
         "site": site(s.site), "overlapped": s.overlapped, "lock": lock(known, &s.args),
     })
 }

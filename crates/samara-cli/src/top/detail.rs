@@ -8,7 +8,7 @@ use super::state::State;
 use super::view::Key;
 use crate::format::{bytes, count, plural, time};
 use crate::output::clean;
-use crate::{args, line, survey, why};
+use crate::{call_arguments, line, survey, why};
 
 /// Places of a call that are named.
 const PLACES: usize = 20;
@@ -34,7 +34,7 @@ fn call(state: &State, now_ns: u64, name: &str) -> Option<Vec<String>> {
     ];
     let failures = state.totals().failures.iter().filter(|failure| line::name(failure.nr) == name);
     for failure in failures {
-        let (error, text) = args::errno(-i64::from(failure.errno)).unwrap_or_default();
+        let (error, text) = call_arguments::errno(-i64::from(failure.errno)).unwrap_or_default();
         lines.push(format!(
             "failed              {} with {error} ({text}), first by process {} with {}, after {}",
             plural(failure.count, "time"),

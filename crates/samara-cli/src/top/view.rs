@@ -308,8 +308,8 @@ fn slowest(state: &State, now_ns: u64) -> Vec<Row> {
     let row = |slow: &super::state::Slow| {
         let event = &slow.event;
         let name = event.nr.map_or_else(|| "call".to_owned(), line::name);
-        let call = crate::args::call(&name, &event.args, None);
-        let result = crate::args::result(&name, event.result);
+        let call = crate::call_arguments::call(&name, &event.args, None);
+        let result = crate::call_arguments::result(&name, event.result);
         Row {
             key: Key::Slow(event.seq),
             values: vec![slow.ns, now_ns.saturating_sub(event.exit_ns)],

@@ -20,6 +20,7 @@ use samara_trace::file::call_name;
 use crate::api::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 use crate::arch::Decoded;
 use crate::engine::Anywhere;
+use crate::os::huge_pages;
 use crate::os::huge_pages::Settings;
 use crate::os::sys::{self, Tid};
 use crate::space::Returned;
@@ -353,7 +354,9 @@ impl Charge {
         let asks =
             MapFlags::from_bits_retain(d.args[3] as u32) & (MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::FIXED);
         if d.call == Call::Mmap && asks == MapFlags::ANONYMOUS | MapFlags::HUGETLB {
-            space.set_huge_pages(sys::HUGE_PAGES.map(|size| (size, sys::free_huge_pages(size).unwrap_or(0))));
+            space.set_huge_pages(
+                huge_pages::HUGE_PAGES.map(|size| (size, huge_pages::free_huge_pages(size).unwrap_or(0))),
+            );
         }
         let (nr, args) = (u64::from(d.nr), d.args);
         let called = match self.engine.policy {

@@ -24,12 +24,13 @@ use super::{NotWatched, Settings, Watched, Whose, perf};
 use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
-use crate::os::sys::{self, Asked, Signals, Tid, Waited};
+use crate::os::ptrace::{self, Waited};
+use crate::os::sys::{self, Asked, Signals, Tid};
 use crate::processes;
 use crate::space::{SpaceId, is_whole};
 use crate::stacks::Stacks;
-use crate::tracer::job_control::SETTLE_NS;
 use crate::tracer::launch::{self, Report};
+use crate::tracer::own_job::SETTLE_NS;
 
 /// How long spaces are read at the end, in nanoseconds.
 const LAST_NS: u64 = 2_000_000_000;
@@ -109,7 +110,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
     while session.tasks.is_followed() {
         let end = ended.as_ref().filter(|_| status.is_none()).map(AsRawFd::as_raw_fd);
         session.step(end);
-        let news = if status.is_none() { sys::wait_untraced(root).ok() } else { None };
+        let news = if status.is_none() { ptrace::wait_untraced(root).ok() } else { None };
         if let Some(Waited::Task(_, code)) = news {
             if !libc::WIFSTOPPED(code) {
                 (status, end_ns) = (Some(code), sys::now_ns());
@@ -133,7 +134,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
         }
     }
     while status.is_none() {
-        match sys::wait_for(root, true) {
+        match ptrace::wait_for(root, true) {
             Ok(Waited::Task(_, code)) => (status, end_ns) = (Some(code), sys::now_ns()),
             Ok(_) => pass_on(signals.asked(), root),
             Err(error) => return Err(RecordError::System("waiting for the program", error)),

@@ -20,10 +20,10 @@ use samara_trace::calls::Call;
 
 use super::bpf::Bpf;
 use super::group::Group;
-use super::losses::Losses;
 use super::perf::{self, Counts, Event, Of, Ring};
 use super::record::{Reader, Record, What};
 use super::refused::NotWatched;
+use super::ring_losses::Losses;
 use super::tasks::spare_areas;
 use super::tracefs::Tracefs;
 use super::{EventSource, Settings, Whose};

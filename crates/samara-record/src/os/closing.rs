@@ -10,7 +10,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::proc;
-use super::sys::{self, Waited};
+use super::ptrace::Waited;
+use super::sys;
+use crate::os::ptrace;
 
 /// Closes descriptors, and returns at once. Another process has them for as long as the kernel
 /// takes. It has nothing else of this one: neither other files nor, as it ends at once, memory; and
@@ -41,7 +43,7 @@ pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
         }
     }
     // The first child ends at once.
-    while child > 0 && matches!(sys::wait_for(child, true), Ok(Waited::Nothing)) {}
+    while child > 0 && matches!(ptrace::wait_for(child, true), Ok(Waited::Nothing)) {}
     drop(all);
     drop(ours); // the other process reads the end of the pipe and ends
 }

@@ -1,5 +1,5 @@
-//! The machine's settings of huge pages, read at each call: those of shared memory may change at
-//! any time. Reads no other files.
+//! The machine's huge pages: their sizes, how many are free, and the settings of transparent ones.
+//! The settings of shared memory are read at each call, because they may change at any time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -50,4 +50,25 @@ fn text(file: &File) -> String {
     let mut bytes = [0; 128];
     let len = file.read_at(&mut bytes, 0).unwrap_or(0);
     String::from_utf8_lossy(&bytes[..len]).into_owned()
+}
+
+/// The sizes of huge pages that processors support.
+pub(crate) const HUGE_PAGES: [PageSize; 2] = [PageSize::M2, PageSize::G1];
+
+/// The default size of huge pages.
+pub(crate) fn huge_page() -> Option<PageSize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|line| line.strip_prefix("Hugepagesize:"))?.trim().strip_suffix(" kB")?;
+    PageSize::new(kib.parse::<u64>().ok()?.checked_mul(1024)?)
+}
+
+/// Number of huge pages of this size that a map may ask for: the free ones that are not reserved,
+/// and those that the kernel may add. `None` if there is no such size.
+pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
+    let number = |name: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{name}", size.bytes() >> 10);
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    let free = number("free_hugepages")?.saturating_sub(number("resv_hugepages")?);
+    Some(free.saturating_add(number("nr_overcommit_hugepages")?.saturating_sub(number("surplus_hugepages")?)))
 }

@@ -1,10 +1,13 @@
 //! Services of the kernel: system calls, `/proc`, limits, signals.
 
+pub(crate) mod child;
 pub(crate) mod closing;
 pub(crate) mod huge_pages;
 mod limits;
 mod origin;
 pub(crate) mod proc;
+pub(crate) mod ptrace;
 pub(crate) mod resident;
+pub(crate) mod segments;
 mod signals;
 pub(crate) mod sys;

@@ -19,6 +19,7 @@ use samara_trace::event::Step;
 
 use crate::arch::Decoded;
 use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::ptrace;
 use crate::os::sys::{self, Tid};
 use crate::space::host::Program;
 use crate::space::memory::Memory;
@@ -115,7 +116,7 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
         (Call::PrSetMm, MAP) => {
             // The sixth word of `struct prctl_mm_map`.
             let mut word = [0u8; 8];
-            sys::read_memory(tid, d.args[2].checked_add(40)?, &mut word).then(|| u64::from_ne_bytes(word))
+            ptrace::read_memory(tid, d.args[2].checked_add(40)?, &mut word).then(|| u64::from_ne_bytes(word))
         }
         _ => None,
     }

@@ -14,9 +14,11 @@ use nix::sys::statfs;
 use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{Errno, FileMode, HugePlaces, PageSize, Prot, Segment, SharedHuge};
 
+use crate::os::huge_pages;
 use crate::os::huge_pages::Settings;
 use crate::os::proc::{self, Descriptor};
-use crate::os::sys::{self, Tid};
+use crate::os::segments;
+use crate::os::sys::Tid;
 use crate::space::memory::Memory;
 use crate::space::model::{self, Inode};
 
@@ -144,7 +146,7 @@ impl Host<Inode> for Program {
         let places = self.shared().files;
         // The length first: it shows that the segment is in our own IPC namespace.
         let Some(bytes) = segment_bytes(self.tid, inode) else { return self.not_known(Errno::EINVAL) };
-        let Ok(huge) = sys::segment_page(id) else { return self.not_known(Errno::EINVAL) };
+        let Ok(huge) = segments::segment_page(id) else { return self.not_known(Errno::EINVAL) };
         (self.bytes, self.huge) = (bytes, huge);
         Ok(Segment { backing: Inode { dev: (0, 0), inode, name: "/SYSV".into(), places, huge }, bytes })
     }
@@ -190,7 +192,7 @@ impl Host<Inode> for Program {
     fn huge_memory(&mut self, page: Option<PageSize>) -> Result<Inode, Errno> {
         // Only the kernel knows a control group's limit on such pages.
         self.file = true;
-        let page = page.or_else(sys::huge_page).filter(|page| sys::free_huge_pages(*page).is_some());
+        let page = page.or_else(huge_pages::huge_page).filter(|page| huge_pages::free_huge_pages(*page).is_some());
         self.huge = Some(page.ok_or(Errno::EINVAL)?);
         Ok(Inode { huge: self.huge, ..self.shared_memory(0)? })
     }

@@ -12,7 +12,8 @@ use samara_trace::calls::Call;
 
 use crate::arch::Decoded;
 use crate::os::proc::{self, KernelArea, Maps};
-use crate::os::sys::{self, Tid};
+use crate::os::ptrace;
+use crate::os::sys::Tid;
 use crate::space::apply::open_mode;
 use crate::space::host::Program;
 
@@ -74,7 +75,7 @@ impl Memory {
         // As far as it can be read: the end may not be mapped.
         while bytes.len() < len {
             let mut some = [0u8; 8];
-            if at.checked_add(bytes.len() as u64).is_none_or(|at| !sys::read_memory(self.tid, at, &mut some)) {
+            if at.checked_add(bytes.len() as u64).is_none_or(|at| !ptrace::read_memory(self.tid, at, &mut some)) {
                 break;
             }
             bytes.extend(some);
@@ -92,7 +93,7 @@ impl Memory {
     /// Reads the bytes from `at` on. False: they cannot be read.
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) -> bool {
         let (start, bytes) = match &self.known {
-            Known::Now => return sys::read_memory(self.tid, at, to),
+            Known::Now => return ptrace::read_memory(self.tid, at, to),
             Known::Nothing => return false,
             Known::Kept(kept) => &kept.bytes,
         };

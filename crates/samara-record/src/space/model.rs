@@ -12,6 +12,7 @@ use samara_mm::{
 use samara_trace::event::{AreaRecord, Step};
 use samara_trace::recorder::{flags_reason, recorded};
 
+use crate::os::huge_pages;
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys;
 use crate::space::reach::Range;
@@ -97,7 +98,7 @@ pub(crate) fn promising(overcommit: Overcommit, features: Features) -> Model {
         stack_guard_pages: 0,
         ..defaults
     });
-    model.set_huge_pages(sys::HUGE_PAGES.map(|size| (size, u64::MAX)));
+    model.set_huge_pages(huge_pages::HUGE_PAGES.map(|size| (size, u64::MAX)));
     model
 }
 

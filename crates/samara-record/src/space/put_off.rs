@@ -12,9 +12,9 @@
 //!
 //! Neighbours: `budget` counts the time; `settle` asks for each call; `end` compares whole spaces.
 
-use crate::budget::NEAR;
 use crate::journal::{Journal, Who};
 use crate::os::sys;
+use crate::reading_time::NEAR;
 use crate::space::{Attempt, Returned, Space};
 
 impl Space {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use samara_mm::{Flags, Object};
 use samara_trace::recorder::NAMES_AT;
 
-use super::budget::{Budget, FILE_BYTES, Nearest};
 use super::jitdump;
+use super::memory_budget::{Budget, FILE_BYTES, Nearest};
 use super::module::{open_mapped, open_regular};
 use super::symbols::line;
 use crate::os::sys::Tid;

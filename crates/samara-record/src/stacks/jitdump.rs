@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Seek};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::budget::Budget;
+use super::memory_budget::Budget;
 use super::symbols::{NAME_BYTES, line};
 
 /// Begins a file of a little-endian machine, version 1.

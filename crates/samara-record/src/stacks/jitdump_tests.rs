@@ -3,7 +3,7 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::{Code, KEPT, read};
-use crate::stacks::budget::Budget;
+use crate::stacks::memory_budget::Budget;
 
 fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

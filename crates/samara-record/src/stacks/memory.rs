@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::os::sys::{self, Tid};
+use crate::os::ptrace;
+use crate::os::sys::Tid;
 
 /// Bytes of a piece: a page. A stack that is not deep takes one or two.
 const PIECE: u64 = 4096;
@@ -76,7 +77,7 @@ impl<'a> StackMemory<'a> {
         match self.piece(start)?.get(within..within + word.len()) {
             Some(bytes) => word.copy_from_slice(bytes),
             // The word is in two pieces: no aligned stack has that.
-            None => sys::read_memory(self.tid, at, &mut word).then_some(())?,
+            None => ptrace::read_memory(self.tid, at, &mut word).then_some(())?,
         }
         Some(u64::from_le_bytes(word))
     }
@@ -87,7 +88,7 @@ impl<'a> StackMemory<'a> {
             Some(at) => at,
             None => {
                 let mut bytes = vec![0; PIECE as usize].into_boxed_slice();
-                if !sys::read_memory(self.tid, start, &mut bytes) {
+                if !ptrace::read_memory(self.tid, start, &mut bytes) {
                     return None;
                 }
                 self.pieces.push((start, bytes));

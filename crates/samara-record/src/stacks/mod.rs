@@ -14,10 +14,10 @@
 //!   that belong to the user of the process. Code that was replaced has each name with its time.
 //! - **STACKS-4** Kept content of files that the program chooses is taken from one budget.
 
-mod budget;
 mod compiled;
 mod jitdump;
 mod memory;
+mod memory_budget;
 mod module;
 mod rule;
 mod symbols;
@@ -37,10 +37,10 @@ use crate::journal::{Journal, Who};
 use crate::os::sys::{self, Tid};
 use crate::space::model::{Inode, Model};
 use crate::space::{SpaceId, host};
-use crate::stacks::budget::Budget;
 use crate::stacks::compiled::Dumps;
 use crate::stacks::memory::StackMemory;
 pub(crate) use crate::stacks::memory::{Copied, Copies};
+use crate::stacks::memory_budget::Budget;
 use crate::stacks::module::Module;
 pub(crate) use crate::stacks::module::open_regular;
 use crate::stacks::rule::Rule;

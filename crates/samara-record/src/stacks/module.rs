@@ -15,7 +15,7 @@ use nix::sys::statfs::{self, FsType};
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags, elf};
 use samara_trace::file::name_bytes;
 
-use super::budget::{Budget, Source};
+use super::memory_budget::{Budget, Source};
 use super::tables::Index;
 use crate::os::sys::Tid;
 

@@ -22,7 +22,7 @@ use object::{Object, ObjectSymbol, ReadRef};
 use samara_trace::file::name_bytes;
 use samara_trace::recorder::FUNCTIONS;
 
-use super::budget::{Budget, FILE_BYTES, Nearest, Source};
+use super::memory_budget::{Budget, FILE_BYTES, Nearest, Source};
 use super::module::{Module, hex, open_regular};
 
 /// Most bytes of a name, of a function or of a file, that are kept.

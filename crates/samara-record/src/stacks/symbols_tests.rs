@@ -5,7 +5,7 @@ use std::process::Command;
 use samara_trace::recorder::FUNCTIONS;
 
 use super::{NAME_BYTES, demangled, each};
-use crate::stacks::budget::Budget;
+use crate::stacks::memory_budget::Budget;
 use crate::stacks::module::{Module, open_regular};
 
 const SOURCE: &str = "

@@ -4,6 +4,7 @@
 //! know what a row of an unwind table is (`rule`).
 
 use super::*;
+use crate::os::ptrace;
 use crate::stacks::rule::{Registers, evaluated, guessed, rule};
 
 /// Offset of a signal's saved registers from its frame's stack pointer: `uc_mcontext` of the
@@ -28,7 +29,7 @@ impl Stacks {
     /// The frames of a stack, the innermost first.
     pub(super) fn unwind(&mut self, asked: &Asked<'_>) -> Option<(Vec<Frame>, End)> {
         let tid = asked.who.tid;
-        let register = |offset| sys::register(tid, offset).ok();
+        let register = |offset| ptrace::register(tid, offset).ok();
         let (ip, sp, bp) = match asked.copied {
             Some(copied) => (copied.ip, copied.sp, copied.bp),
             None => (register(arch::PLACE_OFFSET)?, register(arch::STACK_OFFSET)?, register(arch::FRAME_OFFSET)?),

@@ -74,15 +74,15 @@ impl Tracer<'_> {
                 // call were translated, so they are read from the registers.
                 let stood = |i: usize| {
                     let shown = flight.decoded.args.get(i).copied().filter(|_| !compat);
-                    shown.or_else(|| sys::register(tid, offset(i)).ok())
+                    shown.or_else(|| ptrace::register(tid, offset(i)).ok())
                 };
                 *former = change.and_then(|(i, _)| Some((offset(i), stood(i)?)));
                 if let Some((i, value)) = change {
-                    let _ = sys::set_word(tid, Word::Register(offset(i)), value);
+                    let _ = ptrace::set_word(tid, Word::Register(offset(i)), value);
                 }
             }
             if decision.answer.is_some() {
-                let _ = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX);
+                let _ = ptrace::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX);
             }
         }
         if self.how.resident
@@ -187,10 +187,10 @@ impl Tracer<'_> {
             task.repeat.again = None;
         }
         for (offset, value) in flight.former.into_iter().flatten() {
-            let _ = sys::set_word(tid, Word::Register(offset), value);
+            let _ = ptrace::set_word(tid, Word::Register(offset), value);
         }
         if let Some(answer) = flight.decision.answer {
-            let _ = sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), answer as u64);
+            let _ = ptrace::set_word(tid, Word::Register(arch::RESULT_OFFSET), answer as u64);
             return Some(answer);
         }
         // It was not ended by a signal, nor will it be made again.
@@ -240,8 +240,8 @@ impl Tracer<'_> {
 
 /// Makes a task that is stopped at the return of a call enter it again. False: it was killed.
 fn enter_again(tid: Tid, flight: &Flight) -> bool {
-    sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
-        sys::set_word(tid, Word::Register(arch::PLACE_OFFSET), at.wrapping_sub(arch::CALL_LEN)).is_ok()
-            && sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), u64::from(flight.decoded.nr)).is_ok()
+    ptrace::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
+        ptrace::set_word(tid, Word::Register(arch::PLACE_OFFSET), at.wrapping_sub(arch::CALL_LEN)).is_ok()
+            && ptrace::set_word(tid, Word::Register(arch::RESULT_OFFSET), u64::from(flight.decoded.nr)).is_ok()
     })
 }

@@ -20,7 +20,7 @@ use super::let_go::Attached;
 use super::*;
 use crate::api::Running;
 use crate::os::proc::{Fate, Status};
-use crate::os::sys::TraceOptions;
+use crate::os::ptrace::TraceOptions;
 
 /// Time limit for threads that do not stop, in nanoseconds.
 pub(super) const STOP_LIMIT_NS: u64 = 1_000_000_000;
@@ -195,7 +195,7 @@ impl Tracer<'_> {
                 }
             }
             let mut heard = false;
-            while let Waited::Task(tid, status) = sys::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
+            while let Waited::Task(tid, status) = ptrace::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
                 heard = true;
                 // The loaded program is the one that is found: a stop like any other.
                 let status = if status >> 16 == libc::PTRACE_EVENT_EXEC { STANDS } else { status };
@@ -213,7 +213,7 @@ impl Tracer<'_> {
                 let ending = |(_, status): &(&Tid, &i32)| **status >> 16 == libc::PTRACE_EVENT_EXIT;
                 let ending: Vec<Tid> = stopped.iter().filter(ending).map(|(tid, _)| *tid).collect();
                 for tid in ending {
-                    let _ = sys::resume(tid, Go::Cont, 0); // it may have ended
+                    let _ = ptrace::resume(tid, Go::Cont, 0); // it may have ended
                     stopped.remove(&tid);
                     self.tasks.remove(&tid);
                     left.insert(tid);
@@ -224,7 +224,7 @@ impl Tracer<'_> {
             if !new && !loads && (running == 0 || late) && (late || !none()) {
                 // One that loaded a program has another number now.
                 self.tasks.retain(|tid, task| {
-                    task.detached_status.is_some() || stopped.contains_key(tid) || sys::is_heard(*tid)
+                    task.detached_status.is_some() || stopped.contains_key(tid) || ptrace::is_heard(*tid)
                 });
                 return Ok(());
             }
@@ -241,7 +241,7 @@ impl Tracer<'_> {
     /// Seizes a thread and asks it to stop.
     fn seize(&mut self, tid: Tid) -> Result<Seized, RecordError> {
         let mut task = Task::new(self.root, None, 0);
-        if let Err(error) = sys::ending(|| sys::seize(tid, TraceOptions::Bare)) {
+        if let Err(error) = sys::ending(|| ptrace::seize(tid, TraceOptions::Bare)) {
             if error.raw_os_error() == Some(libc::EINTR) {
                 return Ok(Seized::Loads);
             }
@@ -264,7 +264,7 @@ impl Tracer<'_> {
                 }
             }
         }
-        task.request.made = sys::interrupt(tid).is_ok(); // it may have ended
+        task.request.made = ptrace::interrupt(tid).is_ok(); // it may have ended
         self.tasks.insert(tid, task);
         Ok(Seized::Yes)
     }
@@ -287,7 +287,7 @@ impl Tracer<'_> {
             }
             None => return Err(RecordError::Ended(self.root as u32)),
         };
-        if let Err(error) = sys::syscall_info(one)
+        if let Err(error) = ptrace::syscall_info(one)
             && !launch::gone(&error)
         {
             return Err(RecordError::KernelTooOld(error));
@@ -300,7 +300,7 @@ impl Tracer<'_> {
         let mut space = Space::found(id, who, self.how.query, self.journal.of(recorded));
         let threaded = self.tasks.len() > 1;
         // A thread that stands shows which table the program's calls are of.
-        let is_native = sys::call_table(one).is_ok_and(|table| table == arch::AUDIT_NATIVE);
+        let is_native = ptrace::call_table(one).is_ok_and(|table| table == arch::AUDIT_NATIVE);
         let mut users = 0;
         for (tid, task) in &mut self.tasks {
             (task.last_space, task.threaded) = (id, threaded);

@@ -19,7 +19,7 @@
 
 use super::*;
 use crate::os::proc::Fate;
-use crate::os::sys::Sent;
+use crate::os::ptrace::Sent;
 
 /// How long a task waits at its exit event for others that have to end, in nanoseconds.
 const WAIT_LIMIT_NS: u64 = 2_000_000_000;
@@ -57,7 +57,7 @@ impl Fault {
     /// handler that does not block it counts if it raises the same signal: Python's
     /// `faulthandler`.)
     fn leads_to(&self, tid: Tid, signal: i32, code: i32) -> bool {
-        let again = || self.ip.is_some() && sys::register(tid, arch::PLACE_OFFSET).ok() == self.ip;
+        let again = || self.ip.is_some() && ptrace::register(tid, arch::PLACE_OFFSET).ok() == self.ip;
         let blocks = || proc::Status::of(tid).is_some_and(|s| s.bits("SigBlk:") & (1 << (self.signal - 1)) != 0);
         self.tid == tid
             && match signal == self.signal {
@@ -76,9 +76,9 @@ impl Tracer<'_> {
         if !of_faults && !self.faults.contains_key(&tgid) {
             return;
         }
-        match sys::sent(tid) {
+        match ptrace::sent(tid) {
             Some(Sent::Fault(address, code)) if of_faults => {
-                let register = |offset| sys::register(tid, offset).ok();
+                let register = |offset| ptrace::register(tid, offset).ok();
                 let (ip, sp) = (register(arch::PLACE_OFFSET), register(arch::STACK_OFFSET));
                 self.faults.insert(tgid, Fault { tid, signal, address, code, ip, sp, then: None });
             }
@@ -106,7 +106,7 @@ impl Tracer<'_> {
             if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
                 flight.decision.expect = None; // the killed task does not get the result
             }
-            match sys::register(tid, arch::RESULT_OFFSET) {
+            match ptrace::register(tid, arch::RESULT_OFFSET) {
                 // A filter killed it before the call; the register holds the call's number.
                 Ok(_) if filtered => self.forget_flight(tid),
                 Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.land(tid, result as i64),
@@ -129,8 +129,8 @@ impl Tracer<'_> {
     /// loads a program kills the others.
     fn mark_dying(&mut self, tid: Tid) {
         let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
-        let exits = sys::call_table(tid).is_ok_and(|table| {
-            sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(table, nr as u32))
+        let exits = ptrace::call_table(tid).is_ok_and(|table| {
+            ptrace::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(table, nr as u32))
         });
         let ends_alone = filtered || exits;
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
@@ -225,7 +225,7 @@ impl Tracer<'_> {
         let threaded = self.tasks.get(&tgid).is_none_or(|t| t.threaded);
         // The thread that ends last may decide the status of the whole process.
         let shown = if threaded { proc::exit_status(tgid) } else { None };
-        if let Err(error) = sys::detach(tid, 0) {
+        if let Err(error) = ptrace::detach(tid, 0) {
             if !launch::gone(&error) {
                 self.journal.note(format!("a task could not be detached at its end: {error}"));
             }
@@ -328,7 +328,7 @@ impl Tracer<'_> {
             && let Some((space, traffic)) = self.spaces.remove(&id)
         {
             space.close(ends, self.journal.of(traffic.recorded));
-            self.blame.forget(id);
+            self.why_refused.forget(id);
             if let Some(stacks) = &mut self.stacks {
                 stacks.forget(id);
             }
@@ -375,5 +375,5 @@ impl Tracer<'_> {
 
 /// The status that a task at its exit event ends with.
 fn exit_code(tid: Tid) -> Option<i32> {
-    sys::event_message(tid, libc::PTRACE_EVENT_EXIT).ok().map(|code| code as i32)
+    ptrace::event_message(tid, libc::PTRACE_EVENT_EXIT).ok().map(|code| code as i32)
 }

@@ -13,8 +13,11 @@ use nix::sys::personality::{self, Persona};
 
 use crate::api::{Engine, Options, RecordError};
 use crate::engine::kernel_map_count;
+use crate::os::child;
+use crate::os::child::{Apart, Child, Launch};
 use crate::os::proc::{self, Status};
-use crate::os::sys::{self, Apart, Child, Launch, Resource, Tid, TraceOptions, Waited};
+use crate::os::ptrace::{self, TraceOptions, Waited};
+use crate::os::sys::{self, Resource, Tid};
 use crate::tracer::seccomp;
 
 /// The program, seized and about to execute.
@@ -86,7 +89,7 @@ pub(crate) struct Untraced {
 /// Forks a child without tracing it. It is about to execute the program.
 pub(crate) fn start_untraced(options: &Options) -> Result<Untraced, RecordError> {
     let launch = prepared(options, false)?;
-    let Child { pid, go, report } = sys::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
+    let Child { pid, go, report } = child::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
     let started = Started { pid, report: report.into(), paths: launch.paths, read: Vec::new() };
     Ok(Untraced { started, go })
 }
@@ -101,7 +104,7 @@ impl Untraced {
     /// Ends the child, which has executed nothing.
     pub(crate) fn cancel(self) {
         drop(self.go); // the child reads the end of the pipe and exits
-        while let Ok(Waited::Nothing) = sys::wait_for(self.started.pid, true) {}
+        while let Ok(Waited::Nothing) = ptrace::wait_for(self.started.pid, true) {}
     }
 }
 
@@ -115,19 +118,19 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
         return Err(RecordError::MapCount(asked, kernel_map_count()));
     }
     let forked = match engine.and_then(|e| e.seed) {
-        Some(_) => without_randomisation(|| sys::fork_child(&launch)),
-        None => sys::fork_child(&launch),
+        Some(_) => without_randomisation(|| child::fork_child(&launch)),
+        None => child::fork_child(&launch),
     };
     let Child { pid, go, report } = forked.map_err(|e| RecordError::System("fork", e))?;
-    if let Err(error) = sys::seize(pid, TraceOptions::Filtered) {
+    if let Err(error) = ptrace::seize(pid, TraceOptions::Filtered) {
         drop(go); // the child reads the end of the pipe and exits
-        while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
+        while let Ok(Waited::Nothing) = ptrace::wait_for(pid, true) {}
         return Err(RecordError::PtraceRefused { why: why_refused(None), errno: error.raw_os_error().unwrap_or(0) });
     }
     for (option, resource, bytes) in engine.map(limits).into_iter().flatten() {
         if let Err(error) = sys::set_limit(pid, resource, bytes) {
             drop(go); // as above
-            while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
+            while let Ok(Waited::Nothing) = ptrace::wait_for(pid, true) {}
             return Err(RecordError::System(option, error));
         }
     }
@@ -161,7 +164,7 @@ impl Started {
         let mut out = Vec::new();
         for message in self.read.chunks_exact(6) {
             let errno = i32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
-            if message[0] == sys::REPORT_FILTER {
+            if message[0] == child::REPORT_FILTER {
                 out.push(Report::NoFilter(errno));
                 continue;
             }

@@ -84,7 +84,7 @@ impl Tracer<'_> {
         // Tasks that are held at the entry of a call return from it soon after they are let in.
         for (tid, task) in &mut self.tasks {
             if task.detached_status.is_none() && !task.flight.is_some_and(|f| f.held) {
-                task.request.made = sys::interrupt(*tid).is_ok(); // it may have ended
+                task.request.made = ptrace::interrupt(*tid).is_ok(); // it may have ended
             }
         }
         let parked = HashMap::new();
@@ -101,7 +101,7 @@ impl Tracer<'_> {
         if let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.at_entry) {
             if task.flight.is_none_or(|f| f.decoded.may_block()) {
                 // In effect when it goes on.
-                task.request.made = sys::interrupt(tid).is_ok();
+                task.request.made = ptrace::interrupt(tid).is_ok();
             }
             return false;
         }
@@ -169,7 +169,7 @@ impl Tracer<'_> {
         if !self.reports.heard.is_empty() {
             return; // the last report of one may be among them
         }
-        let replaced: Vec<Tid> = self.tasks.iter().filter_map(waits).filter(|tid| !sys::is_heard(*tid)).collect();
+        let replaced: Vec<Tid> = self.tasks.iter().filter_map(waits).filter(|tid| !ptrace::is_heard(*tid)).collect();
         for tid in replaced {
             self.ending.retain(|(t, _)| *t != tid);
             self.leave_space(tid, false);
@@ -198,7 +198,7 @@ impl Tracer<'_> {
         let parked = self.detaching_now().map(|detaching| std::mem::take(&mut detaching.parked)).unwrap_or_default();
         for (tid, signal) in parked {
             self.signalled_meanwhile(tid);
-            match sys::detach(tid, signal) {
+            match ptrace::detach(tid, signal) {
                 Ok(()) => {
                     self.leave_space(tid, false);
                     self.tasks.remove(&tid);

@@ -68,7 +68,7 @@ impl Tracer<'_> {
                 turn_back(tid, INTERRUPTED, arch::CALL_LEN);
             }
         } else if asked && (at_request || at_return) && is_interrupted(tid) {
-            let number = sys::register(tid, arch::NUMBER_OFFSET).unwrap_or(INTERRUPTED);
+            let number = ptrace::register(tid, arch::NUMBER_OFFSET).unwrap_or(INTERRUPTED);
             task.request.repeats = turn_back(tid, number, arch::CALL_LEN.wrapping_neg());
         }
     }
@@ -93,16 +93,16 @@ fn bit(signal: i32) -> u64 {
 /// Whether a task has returned EINTR from one of the calls, and no signal waits for it.
 fn is_interrupted(tid: Tid) -> bool {
     let number = |nr: u64| CALLS.iter().any(|call| *call as u64 == nr);
-    sys::register(tid, arch::RESULT_OFFSET).is_ok_and(|result| result == INTERRUPTED)
-        && sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(number)
-        && sys::call_table(tid).is_ok_and(|table| table == arch::AUDIT_NATIVE)
+    ptrace::register(tid, arch::RESULT_OFFSET).is_ok_and(|result| result == INTERRUPTED)
+        && ptrace::register(tid, arch::NUMBER_OFFSET).is_ok_and(number)
+        && ptrace::call_table(tid).is_ok_and(|table| table == arch::AUDIT_NATIVE)
         && Status::of(tid).is_some_and(|s| (s.bits("SigPnd:") | s.bits("ShdPnd:")) & !s.bits("SigBlk:") == 0)
 }
 
 /// Sets a task's result, and moves the place where it goes on. False: it was killed.
 fn turn_back(tid: Tid, result: u64, by: u64) -> bool {
-    sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|place| {
-        sys::set_word(tid, Word::Register(arch::PLACE_OFFSET), place.wrapping_add(by)).is_ok()
-            && sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), result).is_ok()
+    ptrace::register(tid, arch::PLACE_OFFSET).is_ok_and(|place| {
+        ptrace::set_word(tid, Word::Register(arch::PLACE_OFFSET), place.wrapping_add(by)).is_ok()
+            && ptrace::set_word(tid, Word::Register(arch::RESULT_OFFSET), result).is_ok()
     })
 }

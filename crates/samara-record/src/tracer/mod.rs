@@ -15,20 +15,20 @@
 //!   task (`turns`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as long as without a recorder
-//! (`job_control` also stops the recorder). Signals are delivered unchanged.
+//! (`own_job` also stops the recorder). Signals are delivered unchanged.
 
 mod admit;
 mod affinity;
 pub(crate) mod attach;
+mod exec;
 mod exits;
-mod follow;
 mod how;
-pub(crate) mod job_control;
 pub(crate) mod launch;
 mod let_go;
-mod loads;
 mod made_again;
 mod new_tasks;
+pub(crate) mod own_job;
+mod recorded;
 mod seccomp;
 mod switch;
 mod turns;
@@ -44,19 +44,20 @@ use samara_trace::event::EventKind;
 
 use crate::api::{Cause, Follow, Options, Outcome, RecordError, Status};
 use crate::arch::{self, Decoded};
-use crate::blame::Blame;
 use crate::engine::{Charge, Decision};
 use crate::journal::{Journal, Lack, Who};
 use crate::os::proc;
+use crate::os::ptrace::{self, Go, SyscallInfo, Waited, Word};
 use crate::os::resident::Gauge;
-use crate::os::sys::{self, Go, Signals, SyscallInfo, Tid, Waited, Word};
+use crate::os::sys::{self, Signals, Tid};
 use crate::space::memory::Memory;
 use crate::space::overlap::Flying;
 use crate::space::{Caller, Returned, Space, SpaceId};
 use crate::stacks::{Asked, Stacks};
 use crate::tracer::affinity::{IDLE_NS, Pair};
-use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
+use crate::tracer::own_job::{Due, Job};
+use crate::why_refused::WhyRefused;
 use admit::Repeat;
 use how::How;
 use let_go::Attached;
@@ -204,7 +205,7 @@ pub(crate) struct Tracer<'a> {
     root_end_ns: u64,
     how: How,
     charge: Option<Charge>,
-    blame: Blame,
+    why_refused: WhyRefused,
     stacks: Option<Stacks>,
     switch: Switch,
     /// The first process that is recorded.
@@ -262,7 +263,7 @@ impl<'a> Tracer<'a> {
             root_end_ns: start_ns,
             how: How::default(),
             charge: None,
-            blame: Blame::default(),
+            why_refused: WhyRefused::default(),
             stacks: None,
             switch: Switch::new(None, None),
             first: None,
@@ -384,13 +385,13 @@ impl Tracer<'_> {
             .max(self.reports.collected_ns);
         let long = sys::now_ns().saturating_sub(since) > LONG_NS;
         let moved = self.reports.heard.iter().any(|(t, _)| *t == tid);
-        if !moved && (!long || sys::event(tid) != Some(libc::PTRACE_EVENT_EXIT)) {
+        if !moved && (!long || ptrace::event(tid) != Some(libc::PTRACE_EVENT_EXIT)) {
             self.go_on(tid, how, signal);
         }
     }
 
     fn go_on(&mut self, tid: Tid, how: Go, signal: i32) {
-        if let Err(error) = sys::resume(tid, how, signal)
+        if let Err(error) = ptrace::resume(tid, how, signal)
             && !launch::gone(&error)
         {
             self.journal.note(format!("a task could not be resumed: {error}"));
@@ -398,13 +399,13 @@ impl Tracer<'_> {
     }
 
     fn syscall_stop(&mut self, tid: Tid) {
-        match sys::syscall_info(tid) {
+        match ptrace::syscall_info(tid) {
             Ok(SyscallInfo::Entry { filter: Some(data), .. })
                 if self.how.every_call || data != u32::from(seccomp::DATA) =>
             {
                 // A filter of the program asked for a tracer. Without a recorder there would be
                 // none, and the call would get ENOSYS.
-                if let Err(error) = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX)
+                if let Err(error) = ptrace::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX)
                     && !launch::gone(&error)
                 {
                     self.journal.note(format!("a call that the program's own filter stops ran all the same: {error}"));
@@ -431,7 +432,7 @@ impl Tracer<'_> {
     /// Handles the entry of a call.
     fn entry(&mut self, tid: Tid, arch: u32, nr: u64, args: [u64; 6], ip: u64) {
         let several = self.tasks.len() > 1;
-        let decoded = arch::decode(arch, nr, args, |at, bytes| sys::read_memory(tid, at, bytes));
+        let decoded = arch::decode(arch, nr, args, |at, bytes| ptrace::read_memory(tid, at, bytes));
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(decoded) = decoded else {
             task.flight = None;
@@ -607,7 +608,7 @@ impl Tracer<'_> {
                 refused: None,
             };
             if call.cause.is_none() {
-                call.refused = self.blame.of(space, &call, filtered);
+                call.refused = self.why_refused.of(space, &call, filtered);
             }
             if no_task {
                 space.report_no_task(&call, self.journal.of(traffic.recorded));

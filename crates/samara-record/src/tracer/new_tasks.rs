@@ -34,7 +34,7 @@ pub(super) struct Undo(Word, u64);
 
 impl Undo {
     pub(super) fn put_back(self, tid: Tid) {
-        let _ = sys::set_word(tid, self.0, self.1); // the task may have ended
+        let _ = ptrace::set_word(tid, self.0, self.1); // the task may have ended
     }
 
     /// What is left to undo in the new task: it has registers of its own, and the memory of the
@@ -53,7 +53,7 @@ pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded, may_change: bool) 
         Call::Clone3 => {
             let read = |at: u64| {
                 let mut word = [0u8; 8];
-                sys::read_memory(tid, at, &mut word).then(|| u64::from_ne_bytes(word))
+                ptrace::read_memory(tid, at, &mut word).then(|| u64::from_ne_bytes(word))
             };
             let at = decoded.args[0];
             let Some(flags) = read(at) else { return made(None) };
@@ -65,14 +65,14 @@ pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded, may_change: bool) 
         _ => return made(Some(0)),
     };
     let untraced = libc::CLONE_UNTRACED as u64;
-    let changed = may_change && flags & untraced != 0 && sys::set_word(tid, at, flags & !untraced).is_ok();
+    let changed = may_change && flags & untraced != 0 && ptrace::set_word(tid, at, flags & !untraced).is_ok();
     Some(Creation { flags: Some(flags), stack, undo: changed.then_some(Undo(at, flags)) })
 }
 
 impl Tracer<'_> {
     /// Handles the event of a task that made another one.
     pub(super) fn task_created(&mut self, tid: Tid, event: i32) {
-        let child = match sys::event_message(tid, event) {
+        let child = match ptrace::event_message(tid, event) {
             Ok(child) => child as Tid,
             // The parent was killed: its end is reported, and the child is adopted as an orphan.
             Err(error) if launch::gone(&error) => return,

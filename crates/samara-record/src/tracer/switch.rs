@@ -1,5 +1,5 @@
 //! Starts and stops the recording by signals to the recorder. Before the start and after the stop
-//! every process is traced and modelled as one that is not followed (`follow`).
+//! every process is traced and modelled as one that is not followed (`recorded`).
 //!
 //! It does not know how signals come (`os::signals`), nor how a process is let go (`let_go`).
 //!

@@ -158,7 +158,7 @@ impl Tracer<'_> {
     /// Whether a task that reported `event` is stopped at its exit event by now, or is another
     /// thread that has loaded a program. A later wait reports that.
     pub(super) fn moved(&self, tid: Tid, event: i32) -> bool {
-        sys::event(tid)
+        ptrace::event(tid)
             .is_some_and(|now| now != event && [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&now))
     }
 
@@ -180,7 +180,7 @@ impl Tracer<'_> {
         if asked.continued {
             self.job.continued(sys::now_ns());
         }
-        self.job_control();
+        self.own_job();
         let waiting: Vec<SpaceId> =
             self.spaces.iter().filter(|(_, (_, t))| !t.held.is_empty()).map(|(id, _)| *id).collect();
         self.pair.tick();
@@ -194,13 +194,13 @@ impl Tracer<'_> {
     }
 
     /// Stops with the program, and continues the program when the recorder is continued.
-    fn job_control(&mut self) {
+    fn own_job(&mut self) {
         let Some((tid, due)) = self.job.due(sys::now_ns()) else { return };
         match due {
             Due::Stop(signal) if sys::is_job_with(self.root) => {
                 let mut news = None;
                 sys::stop_self(signal, || {
-                    news = sys::wait_for(tid, false).ok();
+                    news = ptrace::wait_for(tid, false).ok();
                     !matches!(news, Some(Waited::Task(..)))
                 });
                 if let Some(Waited::Task(tid, status)) = news {
@@ -214,5 +214,5 @@ impl Tracer<'_> {
 }
 
 fn wait(block: bool) -> Result<Waited, RecordError> {
-    sys::wait_any(block).map_err(|e| RecordError::System("wait", e))
+    ptrace::wait_any(block).map_err(|e| RecordError::System("wait", e))
 }

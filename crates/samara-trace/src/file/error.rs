@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use super::text::Printable;
+use super::name_text::Printable;
 
 /// Reading stopped: where, after how many events, and why. All events before that have been
 /// returned.

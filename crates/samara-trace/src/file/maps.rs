@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::name_text::{Printable, name_bytes};
 use super::names::perms_name;
-use super::text::{Printable, name_bytes};
 use crate::event::AreaRecord;
 
 /// Displays an area as its line of `/proc/PID/maps`, without the newline.

@@ -36,19 +36,20 @@ mod encode;
 mod error;
 mod maps;
 mod message;
+mod name_text;
 mod names;
 mod reader;
 mod replay;
 mod schema;
 mod short_places;
 mod stacks;
-mod text;
 mod writer;
 
 #[cfg(target_os = "linux")]
 pub(crate) use encode::weight;
 pub use error::{Fault, FileError};
 pub use maps::MapsLine;
+pub use name_text::{Printable, name_bytes, name_text};
 pub use names::{call_name, flag_words, kind_name, perms_name, reason_name, reasons, step_name};
 #[doc(hidden)]
 pub use names::{flags_from, flags_reason, recorded};
@@ -59,7 +60,6 @@ pub use schema::{FORMAT, Header};
 #[doc(hidden)]
 pub use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT};
 pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
-pub use text::{Printable, name_bytes, name_text};
 pub use writer::{TraceWriter, WriteError};
 
 /// Most bytes of a batch of a trace file, both as stored and after decompression (256 MiB).

@@ -12,7 +12,7 @@ impl Tracer<'_> {
         let loads = |(t, task): (&Tid, &Task)| {
             (task.tgid == tid && task.flight.is_some_and(|f| f.decoded.call.execs())).then_some(*t)
         };
-        let former = sys::event_message(tid, libc::PTRACE_EVENT_EXEC).map(|t| t as Tid);
+        let former = ptrace::event_message(tid, libc::PTRACE_EVENT_EXEC).map(|t| t as Tid);
         let former = former.unwrap_or_else(|_| self.tasks.iter().find_map(loads).unwrap_or(tid));
         let now = sys::now_ns();
         if former != tid
@@ -26,7 +26,7 @@ impl Tracer<'_> {
         // Checked before the program's first instruction: without this request recording is
         // impossible.
         if self.tasks.get(&tid).is_some_and(|task| tid == self.root && task.last_space == 0)
-            && let Err(error) = sys::syscall_info(tid)
+            && let Err(error) = ptrace::syscall_info(tid)
             && !launch::gone(&error)
         {
             self.failed = Some(RecordError::KernelTooOld(error));

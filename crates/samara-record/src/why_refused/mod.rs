@@ -7,10 +7,10 @@
 //!   if the model knows the call and grants it, the task has a filter, and the error is none that a
 //!   lack of memory gives.
 //!
-//! `shapes` has the rules that areas and files show; `tasks` those that refuse a new task.
+//! `by_areas` has the rules that areas and files show; `no_task` those that refuse a new task.
 
-mod shapes;
-mod tasks;
+mod by_areas;
+mod no_task;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -24,6 +24,7 @@ use samara_trace::{Refused, RefusedBy};
 
 use crate::arch::Decoded;
 use crate::engine::kernel_map_count;
+use crate::os::huge_pages;
 use crate::os::huge_pages::Settings;
 use crate::os::sys;
 use crate::space::host::Program;
@@ -50,12 +51,12 @@ struct Kind {
 
 /// Names the rules that refuse calls.
 #[derive(Default)]
-pub(crate) struct Blame {
+pub(crate) struct WhyRefused {
     settings: Option<Rc<Settings>>,
     kinds: HashMap<(SpaceId, u32, i32), Kind>,
 }
 
-impl Blame {
+impl WhyRefused {
     /// The rule that refused a call that has returned and is not applied to the model yet.
     /// `filtered`: the task has a seccomp filter.
     pub(crate) fn of(&mut self, space: &Space, call: &Returned, filtered: bool) -> Option<Refused> {
@@ -82,7 +83,7 @@ impl Blame {
         let in_full = kind.count <= IN_FULL;
         let settings = Rc::clone(self.settings.get_or_insert_with(|| Rc::new(Settings::open())));
         let found = if d.call.makes_task() {
-            tasks::refused(&space.model, d, call.who.tid, call.result)
+            no_task::refused(&space.model, d, call.who.tid, call.result)
         } else {
             Trial::new(space, call, settings).and_then(|mut trial| {
                 let filters = filtered && !trial.nameless && ![libc::ENOMEM, libc::EAGAIN].contains(&errno);
@@ -117,8 +118,8 @@ struct Rules {
     overcommit: Overcommit,
     /// Memory committed to other processes.
     elsewhere: u64,
-    /// Bytes in free huge pages of each size, in the order of [`sys::HUGE_PAGES`].
-    huge: [u64; sys::HUGE_PAGES.len()],
+    /// Bytes in free huge pages of each size, in the order of [`huge_pages::HUGE_PAGES`].
+    huge: [u64; huge_pages::HUGE_PAGES.len()],
     least: u64,
 }
 
@@ -129,7 +130,7 @@ impl Rules {
         limits: Limits::NONE,
         overcommit: Overcommit::Always,
         elsewhere: 0,
-        huge: [MOST; sys::HUGE_PAGES.len()],
+        huge: [MOST; huge_pages::HUGE_PAGES.len()],
         least: 0,
     };
 
@@ -170,7 +171,7 @@ impl Rules {
             RefusedBy::AddressSpace => self.limits.address_space = Limit::bytes(figure),
             RefusedBy::Data => self.limits.data = Limit::bytes(figure),
             RefusedBy::Locked => self.limits.locked = Limit::bytes(figure),
-            RefusedBy::HugePages => self.huge = [figure; sys::HUGE_PAGES.len()],
+            RefusedBy::HugePages => self.huge = [figure; huge_pages::HUGE_PAGES.len()],
             _ => match &mut self.overcommit {
                 Overcommit::Guess { total: limit } | Overcommit::Never { limit, .. } => *limit = figure,
                 Overcommit::Always => {}
@@ -205,7 +206,7 @@ impl<'a> Trial<'a> {
         let bases = Bases::at_exec(task_size, limits.stack.soft, None);
         let bases = Bases { least, legacy, low: LOW, huge: settings.huge(), ..bases };
         let (overcommit, elsewhere) = overcommit(model.counters().committed);
-        let free = |size: PageSize| sys::free_huge_pages(size).map_or(MOST, |n| n.saturating_mul(size.bytes()));
+        let free = |size: PageSize| huge_pages::free_huge_pages(size).map_or(MOST, |n| n.saturating_mul(size.bytes()));
         let mut host = Program::seen(call.memory.clone());
         host.settings = Some(settings);
         let mut trial = Trial {
@@ -219,7 +220,7 @@ impl<'a> Trial<'a> {
                 limits,
                 overcommit,
                 elsewhere,
-                huge: sys::HUGE_PAGES.map(free),
+                huge: huge_pages::HUGE_PAGES.map(free),
                 least,
             },
             caps: sys::capabilities(tid),
@@ -256,7 +257,7 @@ impl<'a> Trial<'a> {
         space.set_personality(Personality::from_bits_retain(self.call.personality));
         space.set_committed_elsewhere(rules.elsewhere);
         let mut free = rules.huge.into_iter();
-        space.set_huge_pages(sys::HUGE_PAGES.map(|size| (size, free.next().unwrap_or(MOST) / size.bytes())));
+        space.set_huge_pages(huge_pages::HUGE_PAGES.map(|size| (size, free.next().unwrap_or(MOST) / size.bytes())));
         let called = linux::call(&mut space, &mut self.host, &mut Linux, self.d.nr.into(), self.d.args)?;
         (!self.host.unknown).then_some(called.result)
     }
@@ -269,7 +270,7 @@ impl<'a> Trial<'a> {
     /// The rule that refuses the call, with its figures: all of them, if `in_full`.
     fn refused(&mut self, in_full: bool) -> Option<Refused> {
         match self.ask(&Rules::NONE)? {
-            same if same == self.call.result => return shapes::refused(self, errno(self.call)?),
+            same if same == self.call.result => return by_areas::refused(self, errno(self.call)?),
             // The reason is not in the model.
             error if (-4095..0).contains(&error) => return None,
             _ => {}
@@ -316,7 +317,7 @@ impl<'a> Trial<'a> {
             RefusedBy::HugePages => {
                 let would_be = if in_full { self.least(by, rules, 0) } else { None };
                 let size = self.host.huge.map_or(2 << 20, PageSize::bytes);
-                let free = sys::HUGE_PAGES.iter().zip(rules.huge).find(|(page, _)| page.bytes() == size);
+                let free = huge_pages::HUGE_PAGES.iter().zip(rules.huge).find(|(page, _)| page.bytes() == size);
                 Refused::figures(by, free.map_or(0, |(_, free)| free), would_be)
             }
             _ => {

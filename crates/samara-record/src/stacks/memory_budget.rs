@@ -256,5 +256,5 @@ impl<'w, T> Nearest<'w, T> {
 }
 
 #[cfg(test)]
-#[path = "budget_tests.rs"]
+#[path = "memory_budget_tests.rs"]
 mod tests;

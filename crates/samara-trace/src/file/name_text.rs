@@ -102,5 +102,5 @@ impl fmt::Display for Printable<'_> {
 }
 
 #[cfg(test)]
-#[path = "text_tests.rs"]
+#[path = "name_text_tests.rs"]
 mod tests;
