@@ -1,13 +1,13 @@
 //! Extras: attributes that only few areas have. A table of the space holds them, so that areas stay
-//! small; an area stores an index into the table, and 0 means no extras. Knows slots and whether
-//! they are in use; does not know what the attributes mean.
+//! small; an area stores an index into the table, and 0 means no extras. Knows slots and their use;
+//! does not know the meaning of the attributes.
 //!
 //! - **EXTRAS-1** A slot is in use while an area in the tree or a remembered join refers to it. The
 //!   table may sweep every other slot at the start of a call that needs slots. So a call makes all
-//!   the slots that it needs at once, before it changes anything, and no sweep runs while a call
-//!   holds an area that is in neither.
+//!   its slots at once, before it changes anything, and no sweep runs while a call holds an area
+//!   that is in neither the tree nor a join.
 //! - **EXTRAS-2** An edit that does not change an area's extras keeps the area's index, so that an
-//!   area that nothing changes stays equal. Equal extras may still occupy two slots.
+//!   unchanged area stays equal. Equal extras may still occupy two slots.
 
 use crate::area::{Policy, Uffd};
 use crate::errno::Errno;
@@ -32,15 +32,15 @@ pub struct Extras {
     pub uffd: Option<Uffd>,
     /// The name of anonymous memory (`PR_SET_VMA_ANON_NAME`).
     pub name: Option<Arc<str>>,
-    /// The open file learnt from the kernel, where the object does not tell it.
+    /// The open file learnt from the kernel, if the object does not name it.
     pub opened: Option<u64>,
-    /// Of private maps of files: the page number of their own pages minus that of their address,
-    /// wrapping ([`Features::ANON_OFFSET_OF_FILES`](crate::Features::ANON_OFFSET_OF_FILES)). 0
-    /// where they were not written, or have not moved since.
+    /// For private maps of files: the page number of their own pages minus that of their address,
+    /// wrapping ([`Features::ANON_OFFSET_OF_FILES`](crate::Features::ANON_OFFSET_OF_FILES)). 0 if
+    /// they were not written, or have not moved since.
     pub anon_bias: u64,
 }
 
-/// Those of most areas.
+/// The extras of most areas.
 pub(crate) static NONE: Extras = Extras { policy: None, uffd: None, name: None, opened: None, anon_bias: 0 };
 
 /// Number of slots below which the table is never swept.
@@ -69,7 +69,7 @@ struct Made {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     slots: Vec<Slot>,
-    /// The index of the first free slot; 0 if none is free.
+    /// The index of the first free slot; 0 if no slot is free.
     free: u32,
     /// Number of slots up to which the table grows before a sweep.
     room: usize,
@@ -113,7 +113,7 @@ impl Table {
         if extras == *self.get(at) { Ok(at) } else { self.add(extras) }
     }
 
-    /// Makes room for `more` slots beside those that there are.
+    /// Makes room for `more` additional slots.
     pub(crate) fn reserve(&mut self, more: usize) -> Result<(), Errno> {
         self.slots.try_reserve(more).map_err(|_| Errno::ENOMEM)
     }
@@ -183,7 +183,7 @@ impl Table {
         self.room = FEW.max(2 * used).max(areas / 4);
     }
 
-    /// The table of a forked child: without the registrations that did not ask for fork events.
+    /// The table of a forked child, without registrations that did not request fork events.
     pub(crate) fn for_child(&self) -> Result<Table, Errno> {
         let mut copy = self.copy()?;
         copy.slots.iter_mut().for_each(|slot| slot.extras.uffd = slot.extras.uffd.filter(|u| u.fork_events));

@@ -1,7 +1,7 @@
 //! Flags and protections: Linux's numbers, and the letters that `/proc` shows for them.
 //!
-//! The numbers are those of x86-64. Only meanings that user space can see have names. Knows nothing
-//! of areas.
+//! The numbers are those of x86-64. Only flags that user space can see have names. Knows nothing of
+//! areas.
 
 use bitflags::bitflags;
 use core::fmt;
@@ -140,7 +140,7 @@ impl Flags {
     pub const ACCESS: Flags = Flags::READ.union(Flags::WRITE).union(Flags::EXEC);
     /// Flags that make an area special: it never merges and is never locked.
     pub const SPECIAL: Flags = Flags::IO.union(Flags::DONTEXPAND).union(Flags::PFNMAP).union(Flags::MIXEDMAP);
-    /// Flags that do not keep areas apart; a merged area has them if either side had.
+    /// Flags that do not keep areas apart; a merged area has them if either side had them.
     pub const STICKY: Flags = Flags::SOFTDIRTY.union(Flags::MAYBE_GUARD);
     /// LOCKED and LOCKONFAULT.
     pub const LOCK: Flags = Flags::LOCKED.union(Flags::LOCKONFAULT);

@@ -1,5 +1,5 @@
-//! Which addresses suit the huge pages of a mapped object, and how Linux's settings decide that for
-//! shared memory. Knows neither areas nor free address space.
+//! Preferred addresses of maps with huge pages, and Linux's settings that decide them for shared
+//! memory. Knows neither areas nor free address space.
 //!
 //! The rules for shared memory are from the running kernel (6.18), setting by setting;
 //! tests/placement.rs compares them with it.
@@ -48,9 +48,9 @@ pub struct SharedHuge {
 
 impl SharedHuge {
     /// Reads the settings. `enabled` is the text of `shmem_enabled` in
-    /// `/sys/kernel/mm/transparent_hugepage`, empty if there is none. `sizes` are the texts of the
+    /// `/sys/kernel/mm/transparent_hugepage`, empty without that file. `sizes` are the texts of the
     /// files of that name in its folders for one page size each; they are read only if they matter.
-    /// `huge` is the size of the machine's huge pages (`hpage_pmd_size`), `None` if it has none.
+    /// `huge` is the size of the machine's huge pages (`hpage_pmd_size`), `None` if it lacks them.
     pub fn new(
         enabled: &str,
         sizes: impl IntoIterator<Item = (PageSize, String)>,

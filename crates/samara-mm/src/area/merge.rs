@@ -49,8 +49,8 @@ pub(crate) fn other_flags<B>(l: &Area<B>, r: &Area<B>) -> Flags {
     (l.flags ^ r.flags).difference(Flags::STICKY | named)
 }
 
-/// Whether both are plain memory with the same attributes, as most of those are that become one:
-/// they become what each of them is.
+/// Whether both are plain memory with the same attributes, as in most joins: the joined area then
+/// equals each of them.
 #[inline]
 pub(crate) fn alike<B>(l: &Area<B>, r: &Area<B>) -> bool {
     l.flags == r.flags && l.has_anon_of(r) && l.is_plain() && r.is_plain()
@@ -67,7 +67,7 @@ pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Op
 
 /// [`join`] for two that are not [`alike`].
 pub(crate) fn join_unlike<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Option<Area<B>> {
-    // Most areas that touch differ by a flag: that is seen at once. Every flag but these is a
+    // Most areas that touch differ by a flag: check that first. Every flag except these is a
     // reason.
     let differ = (l.flags ^ r.flags).difference(Flags::STICKY | Flags::ACCOUNT);
     if !differ.is_empty() || !reasons(l, r, table).is_empty() {
@@ -82,8 +82,8 @@ pub(crate) fn join_unlike<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table
         one.extra = r.extra;
     }
     one.unsure.account &= r.unsure.account;
-    // The bias that both can have. A side with less doubt settles it; two sides that may be 0 and
-    // differ otherwise are 0.
+    // The bias that both can have. The side with less doubt decides. If both may be 0 and differ
+    // otherwise, it is 0.
     (one.bias, one.unsure.bias) = match (l.unsure.bias, r.unsure.bias) {
         (a, b) if a < b => (l.bias, a),
         (a, b) if a > b => (r.bias, b),

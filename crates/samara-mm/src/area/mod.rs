@@ -35,11 +35,11 @@ use core::ops::Deref;
 /// them apart. If you cannot (two descriptors seen from outside), equal objects merge, and
 /// [`learn_cut`](crate::AddressSpace::learn_cut) corrects the model.
 ///
-/// Its methods, `clone`, `==` and `drop` are called in the middle of a change, some of them with
-/// locks of spaces held. They must not call a space, nor wait for a thread that may be in such a
-/// call, and must not panic. (A space that threads share stays usable if a `clone` panics: its
-/// locks are given back, and its sums are right. The call has happened as a whole or not at all,
-/// unless its change takes several stores, as a move does: some of them may be left.)
+/// Spaces call its methods, `clone`, `==` and `drop` in the middle of a change, some of them with
+/// locks held. They must not call a space, nor wait for a thread that may be in such a call, and
+/// must not panic. (A shared space stays usable if a `clone` panics: its locks are released, and
+/// its sums are right. The call has happened as a whole or not at all; of a change of several
+/// stores, such as a move, some stores may have happened.)
 pub trait Backing: Clone + Eq + Debug {
     /// Device: major and minor number.
     fn dev(&self) -> (u32, u32);
@@ -51,9 +51,9 @@ pub trait Backing: Clone + Eq + Debug {
     fn huge_places(&self) -> HugePlaces {
         HugePlaces::Plain
     }
-    /// Whether it is `/dev/zero`. The device has no end: any offset will do. What a map of it is:
+    /// Whether it is `/dev/zero`. The device has no end: any offset is valid. Its maps are:
     ///
-    /// - A private map is anonymous memory, which keeps the device's name and its offset there.
+    /// - A private map is anonymous memory that keeps the device's name and offset.
     /// - A shared map that may be written is shared anonymous memory. It is not a map of this
     ///   backing but of a new object ([`Host::shared_memory`](crate::linux::Host::shared_memory)),
     ///   whose memory is charged. `linux::call` sees to that; a caller of
@@ -61,7 +61,7 @@ pub trait Backing: Clone + Eq + Debug {
     ///   [`MapRequest::backing`](crate::MapRequest::backing), and
     ///   [`FileMode::ZERO`](crate::FileMode::ZERO) in the mode.
     /// - A shared map that can never be written, because the device was opened for reading only, is
-    ///   one of the device. From 7.3 on it is shared anonymous memory too
+    ///   a map of the device. From 7.3 on it is shared anonymous memory too
     ///   ([`Features::SHARED_ZERO_IS_SHMEM`](crate::Features::SHARED_ZERO_IS_SHMEM)).
     ///
     /// Its maps differ from other anonymous memory and from other files in some more releases: see
@@ -100,10 +100,10 @@ pub trait Backing: Clone + Eq + Debug {
         None
     }
     /// The reverse map of the file, which shared spaces keep up to date: see
-    /// [`SharedAddressSpace`](crate::SharedAddressSpace). Backings that are one file (one inode)
-    /// have the same one; a backing always has the same one, or never one. `None`: no caller asks
-    /// who maps the file. (Pages of files are counted as 4096 bytes: areas that begin or end
-    /// between two of those, in spaces with smaller pages, are not linked.)
+    /// [`SharedAddressSpace`](crate::SharedAddressSpace). All backings of one file (one inode) must
+    /// return the same map, and a backing must always return the same answer. `None`: no reverse
+    /// map is kept. (Pages of files have 4096 bytes: areas of spaces with smaller pages are not
+    /// linked if they begin or end within such a page.)
     #[cfg(feature = "shared")]
     fn links(&self) -> Option<&dyn Links> {
         None
@@ -112,7 +112,7 @@ pub trait Backing: Clone + Eq + Debug {
 
 /// A reference-counted backing of one word. The tree moves areas, so calls take less time with
 /// small ones: an area takes 80 bytes with [`FileId`], which has five words, and 48 with
-/// `Arc<FileId>`. Two are equal if the backings that they point to are.
+/// `Arc<FileId>`. Two are equal if their backings are equal.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId, MapFlags, MapRequest, Prot};
@@ -164,7 +164,7 @@ impl<B: Backing> Backing for Arc<B> {
 }
 
 /// A plain [`Backing`]: device, inode, name, and a number that tells two `open`s apart. The name
-/// decides what else it is:
+/// decides the kind of object:
 ///
 /// - `/dev/zero`: that device ([`Backing::is_zero`]);
 /// - `/secretmem (deleted)`: secret memory;
@@ -274,8 +274,7 @@ pub enum Anon {
 pub struct Policy {
     /// The mode with its mode flags, as `mbind` takes them.
     pub mode: u32,
-    /// The node mask, lowest nodes first, 64 to a word. Stored inline, so that a policy allocates
-    /// no memory.
+    /// The node mask, lowest nodes first, 64 to a word. Stored inline, without an allocation.
     pub nodes: [u64; Policy::WORDS],
     /// The node near which memory is allocated (`set_mempolicy_home_node`), if one was set.
     pub home: Option<u16>,
@@ -338,7 +337,7 @@ pub struct Area<B> {
     pub bias: u64,
     /// The number of the identity. `anon` has the rest of it.
     id: AnonId,
-    /// Its index in the space's table of extras; 0 if it has none.
+    /// Its index in the space's table of extras; 0 without extras.
     pub(crate) extra: u32,
     anon: AnonKind,
     pub(crate) unsure: Unsure,
@@ -425,8 +424,8 @@ impl<B> Area<B> {
     }
 
     /// The same area, with its charge against the commit limit ([`Flags::ACCOUNT`]) unknown. The
-    /// charge then keeps it from no neighbour, until [`learn_cut`](crate::AddressSpace::learn_cut)
-    /// settles it.
+    /// charge then prevents no merge until [`learn_cut`](crate::AddressSpace::learn_cut) settles
+    /// it.
     #[must_use]
     pub fn with_unknown_account(mut self) -> Area<B> {
         self.unsure.account = true;
@@ -434,8 +433,8 @@ impl<B> Area<B> {
     }
 
     /// The same area with the flags that the kernel shows (`VmFlags`, read by
-    /// [`Flags::from_letters`]). Its charge is then certain. Everything that has no letters stays
-    /// as it is: the identity, the offset, the protection key, and the doubt about them.
+    /// [`Flags::from_letters`]). Its charge is then certain. Attributes without letters stay
+    /// unchanged: the identity, the offset, the protection key, and the doubt about them.
     ///
     /// ```
     /// use samara_mm::{Anon, Area, FileId, Flags, Object};
@@ -479,7 +478,7 @@ impl<B> Area<B> {
         (self.anon, self.id) == (other.anon, other.id)
     }
 
-    /// Takes over what is no attribute of an area that becomes one with this one (AREA-3).
+    /// Takes over the `generation` of a lower area that joins this one (AREA-3).
     #[inline]
     pub(crate) fn go_on_from(&mut self, lower: &Self) {
         #[cfg(feature = "shared")]
@@ -501,13 +500,13 @@ impl<B: Backing> Area<B> {
         !self.is_special() && !self.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE) && !is_secret(self)
     }
 
-    /// Whether it may hold pages of its own. Only those have an anonymous identity.
+    /// Whether it may hold pages of its own. Only such areas have an anonymous identity.
     pub(crate) fn has_own_pages(&self) -> bool {
         !self.flags.contains(Flags::SHARED) && (self.is_private() || self.is_anonymous())
     }
 
-    /// Whether it is anonymous memory that was written and has moved, so that its pages are not at
-    /// the addresses that their indices name.
+    /// Whether it is written anonymous memory that has moved, so that the indices of its pages
+    /// differ from their addresses.
     #[cfg(feature = "shared")]
     pub(crate) fn is_away(&self) -> bool {
         self.bias != 0 && self.anon != AnonKind::Untouched && matches!(self.object, Object::Anonymous)
@@ -541,7 +540,7 @@ impl<B: Backing> Area<B> {
     }
 }
 
-/// The area flags that the flags of a map ask for, where the kernel knows all of them.
+/// The area flags for these flags of a map, which the kernel knows.
 #[inline]
 pub(crate) fn flags_of(map: MapFlags) -> Flags {
     let pairs = [

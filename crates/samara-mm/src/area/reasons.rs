@@ -84,7 +84,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A set of [`Reason`]s. Displays as their names joined by `+`, and an empty set as nothing.
+/// A set of [`Reason`]s. Displays as their names joined by `+`, and an empty set as an empty text.
 ///
 /// ```
 /// use samara_mm::{Reason, Reasons};

@@ -85,7 +85,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.is_free(at, at.saturating_add(len)) { Ok(()) } else { Err(Errno::EEXIST) }
     }
 
-    /// What a map that is not fixed searches for. `places` says which addresses a file prefers.
+    /// The search of a map that is not fixed. `places` returns the addresses that a file prefers.
     #[inline]
     fn wanted(&self, request: &MapRequest<B>, places: impl FnOnce(&B) -> HugePlaces) -> Result<Want, Errno> {
         let want = self.config.want(request, places)?;
@@ -102,7 +102,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 }
 
 impl Config {
-    /// What a map that is not fixed searches for. `places` says which addresses a file prefers.
+    /// The search of a map that is not fixed. `places` returns the addresses that a file prefers.
     #[inline]
     pub(crate) fn want<B: Backing>(
         &self,

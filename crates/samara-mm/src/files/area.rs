@@ -1,12 +1,12 @@
-//! What reverse maps hold and answer: areas that map a file. Knows no file, and nothing of how they
-//! are kept.
+//! The entries and answers of reverse maps: areas that map a file. Knows no file, and no data
+//! structure.
 
 use samara::Span;
 
 /// Bytes of a page, as Linux counts file offsets: huge pages count as several.
 pub(super) const PAGE: u64 = 4096;
 
-/// An area that maps a file: where it is in its space, and which pages of the file it maps.
+/// An area that maps a file: its addresses in its space, and the pages of the file that it maps.
 ///
 /// Two areas of one space are the same if they have the same `start` and the same first page.
 ///
@@ -19,9 +19,9 @@ pub(super) const PAGE: u64 = 4096;
 pub struct FileArea {
     /// The first address.
     pub start: u64,
-    /// The address behind the last one.
+    /// The first address after it.
     pub end: u64,
-    /// The page of the file that `start` shows: the offset divided by 4096.
+    /// The page of the file at `start`: the offset divided by 4096.
     pub page: u64,
     /// Whether the area is shared and may be written, now or after an `mprotect` (Linux:
     /// VM_SHARED with VM_MAYWRITE).
@@ -29,8 +29,8 @@ pub struct FileArea {
 }
 
 impl FileArea {
-    /// The pages of the file that the area maps. `None` if it is none that a reverse map takes: its
-    /// bounds are not aligned to pages, it is empty, or its last page is above `u64::MAX`.
+    /// The pages of the file that the area maps. `None` if a reverse map does not take the area:
+    /// its bounds are not aligned to pages, it is empty, or its last page is above `u64::MAX`.
     #[must_use]
     pub fn pages(&self) -> Option<Span<u64>> {
         let is_aligned = self.start.is_multiple_of(PAGE) && self.end.is_multiple_of(PAGE);
@@ -51,7 +51,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// The place of this mapping in the order of answers.
+    /// The key that orders this mapping among answers.
     pub(super) fn key(&self) -> Key {
         Key { page: self.area.page, space: self.space, start: self.area.start }
     }
@@ -70,7 +70,7 @@ impl Ord for Mapping {
     }
 }
 
-/// What tells areas apart, and orders them: the order of the fields counts.
+/// The key that identifies and orders areas: the order of the fields counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) page: u64,

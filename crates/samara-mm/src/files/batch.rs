@@ -1,7 +1,7 @@
 //! Changes of a reverse map: any number of areas of one space, under one acquisition of a lock.
 //!
 //! Plan, reserve, commit: a [`Reservation`] has the memory, a [`Batch`] makes the changes. Does not
-//! know why areas come and go.
+//! know why areas change.
 
 use super::ReverseMap;
 use super::area::{FileArea, Key, Mapping};
@@ -16,13 +16,13 @@ use samara::AllocError;
 
 /// # Change areas
 impl<W: Wait, S: Stats> ReverseMap<W, S> {
-    /// Sets memory aside for `links` links of areas of a space, and holds no lock. The changes then
-    /// come in a [`Batch`], which neither allocates nor fails for lack of memory. Unused memory
-    /// goes back when the reservation or the batch is dropped.
+    /// Reserves memory for `links` links of areas of a space, and holds no lock. A [`Batch`] then
+    /// makes the changes; it neither allocates nor fails for lack of memory. Dropping the
+    /// reservation or the batch gives unused memory back.
     ///
     /// # Complexity
-    /// One atomic operation where memory is left over from before. Else it takes the lock of the
-    /// space's shard and allocates; each allocation doubles the shard's memory.
+    /// One atomic operation if the shard has free memory. Else it takes the lock of the space's
+    /// shard and allocates; each allocation doubles the shard's memory.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -63,7 +63,7 @@ pub struct Reservation<'m, W: Wait, S: Stats = NoStats> {
 
 impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// The reservation that was [kept](Reservation::keep) for `links` links of this space. `None`:
-    /// there was none.
+    /// there was no such reservation.
     pub(super) fn resume(&self, space: u64, links: usize) -> Option<Reservation<'_, W, S>> {
         let shard = self.made_shard_of(space)?;
         Some(Reservation { map: self, shard, space, left: links })
@@ -71,12 +71,12 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
 }
 
 impl<'m, W: Wait, S: Stats> Reservation<'m, W, S> {
-    /// Keeps the memory set aside when the reservation is gone, until [`ReverseMap::resume`].
+    /// Keeps the memory reserved beyond this value, until [`ReverseMap::resume`].
     pub(super) fn keep(mut self) {
         self.left = 0;
     }
 
-    /// The links that memory is set aside for.
+    /// The number of links for which memory is reserved.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.left
@@ -110,10 +110,10 @@ impl<W: Wait, S: Stats> fmt::Debug for Reservation<'_, W, S> {
 /// # Consistency
 /// A batch holds the lock of its space's shard until it is dropped. A query sees all changes of a
 /// batch or none. A thread that holds a batch and starts another one of the same map, or a query,
-/// may wait for itself for ever.
+/// may deadlock.
 ///
 /// # Errors
-/// A change that is refused leaves everything as it was; the batch may go on.
+/// A refused change changes nothing; the batch may go on.
 ///
 /// # Examples
 /// A fork links all areas of a file at once; a split replaces one area by two:
@@ -141,7 +141,7 @@ pub struct Batch<'m, W: Wait, S: Stats = NoStats> {
     shard: &'m Shard<W, S>,
     kept: MutexGuard<'m, W::Lock, Guarded<S>>,
     space: u64,
-    /// Links that memory is set aside for.
+    /// Number of links for which memory is reserved.
     left: usize,
     /// Changes so far.
     changed: usize,
@@ -157,14 +157,13 @@ impl<W: Wait, S: Stats> Batch<'_, W, S> {
         self.space
     }
 
-    /// The links that memory is set aside for. An [`unlink`](Self::unlink) leaves its memory to the
-    /// batch, for one more.
+    /// The number of links for which memory is reserved. An [`unlink`](Self::unlink) adds one.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.left
     }
 
-    /// Sets memory aside for `links` further links. Allocates under the lock.
+    /// Reserves memory for `links` further links. Allocates under the lock.
     ///
     /// # Errors
     /// [`AllocError`]; the batch is as before.
@@ -194,7 +193,7 @@ impl<W: Wait, S: Stats> Batch<'_, W, S> {
         Ok(())
     }
 
-    /// Takes an area out, which is given as it was linked last. O(log n).
+    /// Removes an area, which must be given as it was linked last. O(log n).
     ///
     /// # Errors
     /// [`LinkError::NotLinked`].
@@ -208,8 +207,8 @@ impl<W: Wait, S: Stats> Batch<'_, W, S> {
         Ok(())
     }
 
-    /// Puts `new` in the place of `old`, which is given as it was linked last. Counts as one area,
-    /// and needs no reserved memory. O(log n).
+    /// Replaces `old`, which must be given as it was linked last, by `new`. Counts as one area, and
+    /// needs no reserved memory. O(log n).
     ///
     /// # Errors
     /// [`LinkError::NotLinked`] for `old`; [`LinkError::Malformed`], [`LinkError::Linked`] for
@@ -229,7 +228,7 @@ impl<W: Wait, S: Stats> Batch<'_, W, S> {
             if tree.get(&to).is_some() {
                 return Err(LinkError::Linked);
             }
-            // The node that becomes free is the one that is taken.
+            // The insertion takes the node that the removal frees.
             tree.remove(&from, &old);
             tree.insert(to, last, new.shared_writable);
         }

@@ -11,8 +11,8 @@ use samara::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The areas of the shard of this number are not in order. The page is that of the first one
-    /// that is not.
+    /// The areas of the shard of this number are not in order. The page is that of the first area
+    /// out of order.
     Order {
         /// The shard.
         shard: usize,
@@ -38,7 +38,7 @@ pub enum Violation {
         /// The shard.
         shard: usize,
     },
-    /// The shard counts its areas wrongly.
+    /// The shard's number of areas is wrong.
     Counts {
         /// The shard.
         shard: usize,
@@ -57,9 +57,9 @@ pub enum Violation {
     },
     /// The number of shared writable areas is wrong.
     SharedWritable {
-        /// The number that the map keeps.
+        /// The number in the map.
         kept: usize,
-        /// How many there are.
+        /// The real number.
         real: usize,
     },
 }
@@ -100,8 +100,7 @@ impl core::error::Error for Violation {}
 
 impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// Checks everything: order, balance, sums, counts, and which shard an area is in. Takes one
-    /// lock after the other; so the sum over shards is right only while no batch is under way.
-    /// O(n).
+    /// lock at a time, so the sum over shards is right only while no batch is under way. O(n).
     ///
     /// # Errors
     /// The first violation found.

@@ -1,6 +1,6 @@
-//! The reverse map of a file as the backing of areas: what a shared space asks of it.
+//! The interface of a file's reverse map to shared spaces.
 //!
-//! Knows changes of one space in one file; does not know why areas come and go.
+//! Knows changes of one space in one file; does not know why areas change.
 
 use super::ReverseMap;
 use super::area::FileArea;
@@ -9,8 +9,8 @@ use crate::shared::wait::Wait;
 use alloc::vec::Vec;
 use samara::{AllocError, Span};
 
-/// A reverse map that spaces keep up to date: a [`ReverseMap`], whatever its locks and statistics.
-/// [`Backing::links`](crate::Backing::links) says which one a file has.
+/// A reverse map that spaces keep up to date: a [`ReverseMap`] with any locks and statistics.
+/// [`Backing::links`](crate::Backing::links) returns that of a file.
 ///
 /// ```
 /// use samara_mm::Sleep;
@@ -27,21 +27,22 @@ impl<W: Wait, S: Stats> Links for ReverseMap<W, S> {}
 /// One change of a file's reverse map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkChange {
-    /// Which map: its address.
+    /// The address of the map.
     pub(crate) map: usize,
-    /// Whether the area comes; else it goes.
+    /// Whether the area is inserted; else it is removed.
     pub(crate) comes: bool,
     pub(crate) area: FileArea,
 }
 
 impl LinkChange {
-    /// Whether this area comes to where `gone` has been in the space.
+    /// Whether this insertion replaces the removed area `gone`, at its place in the space.
     fn is_in_place_of(&self, gone: &LinkChange) -> bool {
         self.comes && !gone.comes && self.area.start == gone.area.start
     }
 }
 
-/// The links for which changes of one file need memory: what goes leaves its memory to what comes.
+/// The number of links for which changes of one file need memory: an insertion reuses the memory of
+/// a removal.
 pub(crate) fn needed(changes: &[LinkChange]) -> usize {
     let come = changes.iter().filter(|change| change.comes).count();
     come.saturating_sub(changes.len() - come)
@@ -50,22 +51,24 @@ pub(crate) fn needed(changes: &[LinkChange]) -> usize {
 pub(crate) mod sealed {
     use super::{AllocError, FileArea, LinkChange, Vec};
 
-    /// What a space asks of a reverse map.
+    /// The operations that a space needs of a reverse map.
     pub trait Keeper: Send + Sync {
-        /// Sets memory aside for `links` links of areas of a space.
+        /// Reserves memory for `links` links of areas of a space.
         ///
         /// # Errors
         /// [`AllocError`]; the map is as before.
         fn set_aside(&self, space: u64, links: usize) -> Result<(), AllocError>;
 
-        /// Gives back what was set aside.
+        /// Gives back the reserved memory.
         fn give_back(&self, space: u64, links: usize);
 
-        /// Makes the changes of one space under one acquisition of a lock. What comes to the place
-        /// of what goes follows it. `aside` links were set aside: as many as are needed.
+        /// Makes the changes of one space under one acquisition of a lock. A removal is directly
+        /// before the insertion that replaces it. `aside` links are reserved: as many as `needed`
+        /// says.
         fn change(&self, space: u64, aside: usize, changes: &[LinkChange]);
 
-        /// Links these areas of a space under one acquisition of a lock. As many were set aside.
+        /// Links these areas of a space under one acquisition of a lock. A link is reserved for
+        /// each.
         fn link_all(&self, space: u64, areas: &[FileArea]);
 
         /// Unlinks these areas of a space under one acquisition of a lock.
@@ -94,8 +97,8 @@ impl<W: Wait, S: Stats> sealed::Keeper for ReverseMap<W, S> {
             let (gone, come) = (changes.get(n)?, changes.get(n.checked_add(1)?)?);
             come.is_in_place_of(gone).then_some((gone, come))
         };
-        // A refusal means that somebody else links under the number of this space: his areas stay.
-        // Or a backing named another map when memory was set aside: then there may be none here.
+        // A refusal means that other code links under this space's number: its areas stay. Or a
+        // backing named another map when memory was reserved: then none may be reserved here.
         for (n, change) in changes.iter().enumerate().filter(|(_, change)| !change.comes) {
             let _refused = match pair(n) {
                 Some((gone, come)) => batch.replace(gone.area, come.area),

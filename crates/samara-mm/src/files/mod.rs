@@ -1,12 +1,12 @@
 //! Reverse maps of files: which areas of which spaces map a range of a file (Linux: rmap, i_mmap).
 //!
 //! A [`ReverseMap`] belongs to one file. It knows numbers of spaces, ranges of addresses and pages
-//! of the file. It knows neither address spaces nor what a file is: a caller that changes an area
-//! of a file links and unlinks it here.
+//! of the file. It knows neither address spaces nor files: a caller that changes an area of a file
+//! links and unlinks it here.
 //!
-//! - **RMAP-1** All areas of a space are in one shard, which its number decides. So the changes of
-//!   one space take one lock, and two spaces mostly take different ones.
-//! - **RMAP-2** A batch changes what queries see at one instant, where it gives its lock back.
+//! - **RMAP-1** All areas of a space are in one shard, chosen by the space's number. So the changes
+//!   of one space take one lock, and two spaces mostly take different ones.
+//! - **RMAP-2** A batch becomes visible to queries at one instant, when it releases its lock.
 //! - **RMAP-3** A change in a batch neither allocates nor fails for lack of memory.
 
 mod area;
@@ -47,35 +47,34 @@ use shard::Shard;
 #[repr(align(64))]
 struct Alone(AtomicUsize);
 
-/// A place for a shard, which is made when it is first used.
+/// A slot for a shard, which is allocated on first use.
 type Slot<W, S> = OnceBox<[Shard<W, S>; 1]>;
 
 macro_rules! reverse_map {
     ($($by_default:tt)*) => {
         /// Which areas of which spaces map a file (Linux: the file's i_mmap).
         ///
-        /// Areas may overlap in the file as they like: many spaces map one page, and one space may
-        /// map it more than once. What tells areas apart is space, first page and first address.
+        /// Areas may overlap in the file: many spaces may map one page, and one space may map it
+        /// more than once. Space, first page and first address identify an area.
         ///
         /// # Units
         /// Pages of the file have 4096 bytes, also in files of huge pages. Ranges of pages are
         /// inclusive ([`Span`](samara::Span)). Areas have a start and an exclusive end, in bytes.
         ///
         /// # Consistency
-        /// Any number of threads may change and ask at the same time. The areas are kept in
-        /// shards, each under a lock `W::Lock`; the number of a space decides on the shard. A
-        /// [`Batch`] is seen by queries whole or not at all. A query sees each shard at one
-        /// instant, and two shards perhaps at different ones.
+        /// Any number of threads may change and query the map concurrently. The areas are kept in
+        /// shards, each under a lock `W::Lock`; the number of a space chooses the shard. A query
+        /// sees a [`Batch`] as a whole or not at all. It sees each shard at one instant, and two
+        /// shards perhaps at different ones.
         ///
         /// # Complexity
-        /// For n areas in a shard: an update takes O(log n). Queries take O(log n) a shard in use,
-        /// and what their answers take. A shard has 128 bytes, and memory for 8 areas from its
-        /// first area on, of 56 bytes each; the memory doubles as areas come, and goes when the
-        /// last one has gone.
+        /// For n areas in a shard: an update takes O(log n). Queries take O(log n) per shard in
+        /// use, plus their answers. A shard has 128 bytes; its first area adds memory for 8 areas,
+        /// of 56 bytes each. The memory doubles as areas are added, and is freed with the last one.
         ///
         /// # Errors
-        /// Lack of memory is an [`AllocError`], and leaves the map as it was. Areas that do not
-        /// fit what is linked are refused: [`LinkError`].
+        /// Lack of memory is an [`AllocError`], and leaves the map as it was. Areas that contradict
+        /// the linked ones are refused: [`LinkError`].
         ///
         /// # Examples
         /// ```
@@ -92,11 +91,12 @@ macro_rules! reverse_map {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub struct ReverseMap<W: Wait $($by_default)*, S: Stats = NoStats> {
-            /// A power of two of them.
+            /// The number of slots is a power of two.
             slots: Box<[Slot<W, S>]>,
             /// The number of bits by which a hash is shifted to the number of its shard.
             shift: u32,
-            /// Shared writable areas, as of batches that have ended. Relaxed: a figure by itself.
+            /// Number of shared writable areas, as of batches that have ended. Relaxed: it orders
+            /// nothing.
             writable: Alone,
         }
     };
@@ -121,7 +121,7 @@ impl ReverseMap {
 impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// The usual number of shards.
     pub const SHARDS: usize = 32;
-    /// The most shards that a map has.
+    /// Maximum number of shards.
     pub const MAX_SHARDS: usize = 1 << 16;
 
     /// A map without areas, with this number of shards, rounded up to a power of two, from one to
@@ -150,7 +150,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
 
     /// The number of the shard of a space. RMAP-1.
     fn number_of(&self, space: u64) -> usize {
-        // By the golden ratio: numbers in a row go to different shards, and so do addresses.
+        // Multiplied by the golden ratio, consecutive numbers go to different shards, and so do
+        // addresses.
         let hash = space.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash.checked_shr(self.shift).unwrap_or(0) as usize
     }

@@ -1,7 +1,7 @@
 //! The memory of a tree: nodes by number, in blocks that double. A block never moves, so growing
 //! copies nothing.
 //!
-//! Does not know what a node holds.
+//! Does not know the content of nodes.
 //!
 //! - **NODES-1** A number below `made` is in use or in the list of free ones, once.
 //! - **NODES-2** Block `k` has room for `FIRST << k` nodes, so `capacity` is their sum.
@@ -9,14 +9,14 @@
 use alloc::vec::Vec;
 use samara::AllocError;
 
-/// The number of no node.
+/// Stands for no node.
 pub(super) const NONE: u32 = u32::MAX;
 /// Nodes in the first block. A power of two.
 const FIRST: u32 = 8;
-/// Blocks at most: numbers of nodes stay below [`NONE`].
+/// Maximum number of blocks: numbers of nodes stay below [`NONE`].
 const BLOCKS: usize = 28;
 
-/// What a node offers to be kept in the list of free ones.
+/// A node that can be linked into the list of free ones.
 pub(super) trait Chain {
     fn next(&self) -> u32;
     fn set_next(&mut self, next: u32);
@@ -46,7 +46,7 @@ fn place(number: u32) -> (usize, usize) {
 }
 
 impl<T: Chain> Nodes<T> {
-    /// The nodes that there is memory for.
+    /// Number of nodes that fit in the memory.
     pub(super) fn capacity(&self) -> usize {
         (FIRST as usize) * ((1 << self.blocks.len()) - 1)
     }
@@ -57,7 +57,7 @@ impl<T: Chain> Nodes<T> {
             + self.blocks.iter().map(Vec::capacity).sum::<usize>() * size_of::<T>()
     }
 
-    /// Adds one block: as many nodes as there are, and [`FIRST`]. Returns how many.
+    /// Adds one block: the present number of nodes plus [`FIRST`]. Returns the number of new nodes.
     pub(super) fn grow(&mut self) -> Result<usize, AllocError> {
         if self.blocks.len() == BLOCKS {
             return Err(AllocError);
@@ -70,7 +70,7 @@ impl<T: Chain> Nodes<T> {
         Ok(room)
     }
 
-    /// Takes the last blocks away again, until there are `len`. They hold no nodes.
+    /// Frees the last blocks until `len` are left. They hold no nodes.
     pub(super) fn shrink_to(&mut self, len: usize) {
         self.blocks.truncate(len);
     }
@@ -79,7 +79,7 @@ impl<T: Chain> Nodes<T> {
         self.blocks.len()
     }
 
-    /// Keeps the first block only. No node is in use. Returns how many nodes are gone.
+    /// Keeps the first block only. No node is in use. Returns the number of freed nodes.
     pub(super) fn clear(&mut self) -> usize {
         let before = self.capacity();
         self.blocks.truncate(1);
@@ -90,7 +90,7 @@ impl<T: Chain> Nodes<T> {
         before - self.capacity()
     }
 
-    /// A number for `node`. `None`: no memory was set aside for it.
+    /// Stores `node` and returns its number. `None`: no memory is left.
     pub(super) fn take(&mut self, node: T) -> Option<u32> {
         if self.free != NONE {
             let number = self.free;

@@ -1,4 +1,4 @@
-//! Questions to a reverse map: who maps a range of the file, and where. Changes nothing.
+//! Queries of a reverse map: the areas that map a range of the file. Changes nothing.
 
 use super::ReverseMap;
 use super::area::{FileArea, Mapping, PAGE};
@@ -13,10 +13,9 @@ use samara::{AllocError, Span};
 
 /// # Ask
 ///
-/// The queries take the shards' locks one after the other. What an answer says of one shard, and so
-/// of one space, holds at one instant between call and return; for two shards the instants may
-/// differ. A caller that must not miss an area, as a truncation must not, first keeps new ones out
-/// of the range.
+/// The queries take the shards' locks one after the other. An answer about one shard, and so about
+/// one space, holds at one instant between call and return; for two shards the instants may differ.
+/// A caller that must not miss an area, such as a truncation, first blocks new areas in the range.
 impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// The number of areas, as of batches that have ended. O(shards), and takes no lock.
     #[must_use]
@@ -41,8 +40,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     ///
     /// # Complexity
     /// For s shards in use, n areas and k answers: O(s log n + k log(n / k)) to find them, O(k log
-    /// k) to put those of different shards in order. Independent of all areas that are no answer.
-    /// Each lock is held while the answers of its shard are found.
+    /// k) to sort those of different shards. Independent of all areas outside the answer. Each lock
+    /// is held while the answers of its shard are found.
     ///
     /// # Errors
     /// [`AllocError`]: no memory for the answers. [`next_area`](Self::next_area) needs none.
@@ -73,8 +72,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         Ok(found)
     }
 
-    /// The addresses that show a page of `pages`, ordered by space and address: what a truncation
-    /// or a revocation of these pages must unmap. Addresses that touch are one range.
+    /// The addresses that map a page of `pages`, ordered by space and address: a truncation or a
+    /// revocation of these pages must unmap them. Addresses that touch are one range.
     ///
     /// # Complexity
     /// As of [`areas`](Self::areas).
@@ -102,7 +101,7 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         let mut found = Vec::new();
         self.collect(pages, |Mapping { space, area }| {
             let before = pages.first.saturating_sub(area.page) * PAGE;
-            // The page of an area's last address is not below the first asked for.
+            // The last page of an area in the answer is not below the first page of the query.
             let behind = area.pages().map_or(0, |own| own.last.saturating_sub(pages.last)) * PAGE;
             SpaceRange { space, start: area.start + before, end: area.end - behind }.add_to(&mut found)
         })?;
@@ -111,8 +110,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     }
 
     /// The first area that maps a page of `pages`, in the order of [`areas`](Self::areas), behind
-    /// `after` if it is given. Walks over all answers without memory, for callers that are short of
-    /// it; areas that come and go meanwhile may be seen or not.
+    /// `after` if it is given. For callers without memory: repeated calls walk over all answers.
+    /// Areas that change meanwhile may be missed or not.
     ///
     /// # Complexity
     /// O(s log n) for s shards in use.
@@ -150,8 +149,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         first
     }
 
-    /// Whether any area maps a page of `pages`. O(s log n) for s shards in use, and done at the
-    /// first shard that has one.
+    /// Whether any area maps a page of `pages`. O(s log n) for s shards in use; ends at the first
+    /// shard that has one.
     #[must_use]
     pub fn is_mapped(&self, pages: impl Into<Span<u64>>) -> bool {
         let pages = pages.into();
@@ -159,7 +158,7 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         shards.any(|shard| Self::ask(shard, |tree| tree.overlaps(pages, None).next().is_some()))
     }
 
-    /// What the locks were taken for so far; `None` if the map does not count
+    /// Counts of lock acquisitions so far; `None` if the map does not count
     /// ([`NoStats`](super::NoStats)). O(shards).
     #[must_use]
     pub fn stats(&self) -> Option<LockStats> {
@@ -194,7 +193,7 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     }
 
     /// Calls `take` for each area that maps a page of `pages`, in order within a shard, and under
-    /// its lock. Returns how many shards were asked.
+    /// its lock. Returns the number of shards queried.
     fn collect(
         &self,
         pages: Span<u64>,
@@ -208,7 +207,7 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         Ok(asked)
     }
 
-    /// Asks one shard, under its lock.
+    /// Queries one shard, under its lock.
     fn ask<T>(shard: &Shard<W, S>, what: impl FnOnce(&Tree) -> T) -> T {
         let mut kept = shard.lock();
         let since = S::now();
@@ -217,7 +216,7 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         answer
     }
 
-    /// The shards that a query of these pages looks at: none if they are none.
+    /// The shards that a query of these pages visits: no shard if `pages` is empty.
     fn shards_asked(&self, pages: Span<u64>) -> impl Iterator<Item = &Shard<W, S>> {
         self.shards().filter(move |_| !pages.is_empty())
     }

@@ -1,10 +1,10 @@
-//! The areas of some spaces, under a lock, and the memory that others may count on.
+//! The areas of some spaces, under a lock, and the memory that reservations may claim.
 //!
-//! Does not know which spaces are its own.
+//! Does not know which spaces belong to it.
 //!
 //! - **SHARD-1** `room` counts nodes that are neither in use nor promised to a reservation. So
-//!   `room` and the areas together are the capacity of the tree at most. It grows under the lock or
-//!   by what a reservation did not use, and shrinks by claims without the lock.
+//!   `room` plus the number of areas is at most the capacity of the tree. It grows under the lock
+//!   or by a reservation's unused nodes, and shrinks by claims without the lock.
 
 use super::stats::{Purpose, Stats};
 use super::tree::Tree;
@@ -18,10 +18,10 @@ use samara::AllocError;
 /// Alone on its cache lines: two, because processors fetch them in pairs.
 #[repr(align(128))]
 pub(super) struct Shard<W: Wait, S: Stats> {
-    /// SHARD-1. Relaxed, because it counts nodes and gives no access to them: a thread that reads
-    /// what was added under the lock gets the lock later.
+    /// SHARD-1. Relaxed, because it counts nodes and gives no access to them: a thread that claims
+    /// nodes takes the lock before it uses them.
     room: AtomicUsize,
-    /// The areas as of the last batch that ended. Relaxed: a figure by itself.
+    /// Number of areas as of the last batch that ended. Relaxed: it orders nothing.
     areas: AtomicUsize,
     kept: Mutex<W::Lock, Guarded<S>>,
 }
@@ -62,7 +62,7 @@ impl<W: Wait, S: Stats> Shard<W, S> {
         self.room.load(Relaxed)
     }
 
-    /// Claims `links` nodes that there is memory for, if there are as many.
+    /// Claims `links` nodes, if `room` has as many.
     fn claim(&self, links: usize) -> bool {
         self.room.fetch_update(Relaxed, Relaxed, |room| room.checked_sub(links)).is_ok()
     }
@@ -74,7 +74,7 @@ impl<W: Wait, S: Stats> Shard<W, S> {
         }
     }
 
-    /// Claims `links` nodes, and makes the memory that is missing. Takes the lock only then.
+    /// Claims `links` nodes. Takes the lock, and allocates, only if nodes are missing.
     pub(super) fn reserve(&self, links: usize) -> Result<(), AllocError> {
         if links == 0 || self.claim(links) {
             return Ok(());
@@ -98,7 +98,8 @@ impl<W: Wait, S: Stats> Shard<W, S> {
     /// Frees the memory of a tree that became empty, unless a reservation counts on it.
     pub(super) fn release_empty(&self, kept: &mut Guarded<S>) {
         let capacity = kept.tree.capacity();
-        // While all of it is in `room`, there is no claim; at zero none can be made.
+        // There is no claim if `room` is the whole capacity; with `room` at zero no claim can be
+        // made.
         if kept.tree.len() == 0 && self.room.compare_exchange(capacity, 0, Relaxed, Relaxed).is_ok() {
             kept.tree.release();
             self.room.fetch_add(kept.tree.capacity(), Relaxed);

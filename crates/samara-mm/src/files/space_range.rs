@@ -1,4 +1,4 @@
-//! Ranges of addresses that say which space they are of: answers to questions about several spaces.
+//! Ranges of addresses with their space: answers to queries about several spaces.
 
 use alloc::vec::Vec;
 use samara::AllocError;
@@ -10,7 +10,7 @@ pub struct SpaceRange {
     pub space: u64,
     /// The first address.
     pub start: u64,
-    /// The address behind the last one.
+    /// The first address after it.
     pub end: u64,
 }
 
@@ -26,7 +26,7 @@ impl SpaceRange {
     }
 }
 
-/// Puts ranges in order, and makes one of those that touch or overlap. O(n log n).
+/// Sorts ranges, and joins those that touch or overlap. O(n log n).
 pub(crate) fn join(found: &mut Vec<SpaceRange>) {
     found.sort_unstable();
     found.dedup_by(|next, range| {

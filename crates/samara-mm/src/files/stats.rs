@@ -1,11 +1,11 @@
-//! How often, how long and for how much a reverse map's locks are held.
+//! Statistics of a reverse map's locks: the number, duration and size of acquisitions.
 //!
-//! Knows numbers and time, and nothing of areas.
+//! Knows numbers and time; knows no area.
 
 use core::fmt::Debug;
 use core::time::Duration;
 
-/// What a reverse map counts: nothing ([`NoStats`]) or what [`LockStats`] holds ([`Counted`]).
+/// The statistics of a reverse map: nothing ([`NoStats`]) or [`LockStats`] ([`Counted`]).
 pub trait Stats: sealed::Counts {}
 
 /// Counts nothing, and takes neither memory nor time.
@@ -13,20 +13,20 @@ pub trait Stats: sealed::Counts {}
 pub struct NoStats;
 impl Stats for NoStats {}
 
-/// Counts, and with the feature `std` takes the time of each acquisition.
+/// Counts acquisitions, and measures their time with the feature `std`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counted(LockStats);
 impl Stats for Counted {}
 
-/// What the locks of a reverse map were taken for: see
+/// Acquisitions of a reverse map's locks, by purpose: see
 /// [`ReverseMap::stats`](super::ReverseMap::stats). `stats`, `bytes` and `check` do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockStats {
-    /// How often a lock was taken for a batch.
+    /// Number of acquisitions for a batch.
     pub batches: u64,
-    /// How often a lock was taken by a query. A query takes the locks of all shards in use.
+    /// Number of acquisitions by a query. A query takes the locks of all shards in use.
     pub queries: u64,
-    /// How often a lock was taken to make memory for a reservation.
+    /// Number of acquisitions to allocate memory for a reservation.
     pub growths: u64,
     /// Batches by the areas that they linked, unlinked or replaced: none, 1, 2, 3 to 4, 5 to 8, 9
     /// to 16, and so on. The last one has all that are larger.
@@ -38,7 +38,7 @@ pub struct LockStats {
 }
 
 impl LockStats {
-    /// Number of sizes that are told apart: up to 2^20 areas, and more.
+    /// Number of sizes of batches: up to 2^20 areas, and more.
     pub const SIZES: usize = 23;
 
     /// The place in [`areas`](Self::areas) of a batch of this many areas.
@@ -102,12 +102,12 @@ pub enum Purpose {
 mod sealed {
     use super::{Counted, Debug, LockStats, NoStats, Purpose};
 
-    /// What one shard counts, under its lock.
+    /// The counters of one shard, under its lock.
     pub trait Counts: Debug + Default + Send + 'static {
         /// A moment.
         type Moment: Copy + Send + Sync;
         fn now() -> Self::Moment;
-        /// A lock that was taken at `since` is about to be given back.
+        /// Counts a lock that was taken at `since` and is about to be released.
         fn count(&mut self, since: Self::Moment, purpose: Purpose);
         fn so_far(&self) -> Option<&LockStats>;
     }

@@ -1,7 +1,7 @@
 //! An interval tree: areas ordered by [`Key`], searched by pages of the file. A balanced binary
 //! tree in which each node knows the greatest page below it.
 //!
-//! Knows neither locks nor reservations: the caller sees to it that [`Tree::insert`] has memory.
+//! Knows neither locks nor reservations: the caller reserves memory for [`Tree::insert`].
 //!
 //! - **INTERVAL-1** The keys ascend in order, so each is there once.
 //! - **INTERVAL-2** The heights of a node's children differ by one at most, and a node's `height`
@@ -14,7 +14,7 @@ use super::nodes::{Chain, NONE, Nodes};
 use core::cmp::Ordering;
 use samara::{AllocError, Span};
 
-/// Nodes on a way from the root at most: a balanced tree of 2^32 nodes has 47 levels.
+/// Maximum depth of a path from the root: a balanced tree of 2^32 nodes has 47 levels.
 const DEPTH: usize = 48;
 
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ impl Default for Tree {
     }
 }
 
-/// The way from the root to a node: each node, and whether it goes on to the right.
+/// The path from the root to a node: each node, and whether the path goes on to the right.
 struct Path {
     at: [u32; DEPTH],
     right: u64,
@@ -80,7 +80,7 @@ impl Path {
         self.len = self.len.checked_sub(1)?;
         Some(self.at[self.len])
     }
-    /// The last node, and the side on which the way goes on.
+    /// The last node, and the side on which the path goes on.
     fn end(&self) -> Option<(u32, usize)> {
         let last = self.len.checked_sub(1)?;
         Some((self.at[last], usize::from(self.right >> last & 1 == 1)))
@@ -101,8 +101,8 @@ impl Tree {
         self.nodes.bytes()
     }
 
-    /// Makes memory for `more` further nodes. Returns how many there are. An error leaves the
-    /// memory as it was.
+    /// Allocates memory for `more` further nodes. Returns the number of new nodes. An error leaves
+    /// the memory as it was.
     pub(super) fn grow(&mut self, more: usize) -> Result<usize, AllocError> {
         let (blocks, mut made) = (self.nodes.blocks(), 0);
         while made < more {
@@ -117,13 +117,14 @@ impl Tree {
         Ok(made)
     }
 
-    /// Gives memory back. The tree is empty. Returns how many nodes are gone.
+    /// Frees memory. The tree is empty. Returns the number of freed nodes.
     pub(super) fn release(&mut self) -> usize {
         debug_assert_eq!(self.root, NONE, "nodes in use are kept");
         self.nodes.clear()
     }
 
-    /// The way to the node with this key, without it, and the node; or to where it would be.
+    /// The path to the node with this key, without the node, and the node; or the path to its
+    /// place.
     fn descend(&self, key: &Key) -> (Path, u32) {
         let (mut path, mut at) = (Path::new(), self.root);
         while at != NONE {
@@ -146,13 +147,13 @@ impl Tree {
         (at != NONE).then(|| self.nodes[at].mapping())
     }
 
-    /// Whether a node is there and has this area.
+    /// Whether `at` is a node with this area.
     fn is(&self, at: u32, area: &FileArea) -> bool {
         at != NONE && self.nodes[at].mapping().area == *area
     }
 
-    /// Adds an area with the last page `last`, and says so; unless there is one with this key, or
-    /// no memory was set aside.
+    /// Adds an area with the last page `last`. Returns `false` if the key exists, or if no memory
+    /// is reserved.
     pub(super) fn insert(&mut self, key: Key, last: u64, shared_writable: bool) -> bool {
         let (path, at) = self.descend(&key);
         if at != NONE {
@@ -167,7 +168,7 @@ impl Tree {
         true
     }
 
-    /// Changes the last page and the kind of the area with this key, if it is there and is `old`.
+    /// Changes the last page and the kind of the area with this key, if it exists and is `old`.
     pub(super) fn change(&mut self, key: &Key, old: &FileArea, last: u64, shared_writable: bool) -> bool {
         let (mut path, at) = self.descend(key);
         if !self.is(at, old) {
@@ -181,7 +182,7 @@ impl Tree {
         true
     }
 
-    /// Takes out the area with this key, if it is there and is `old`.
+    /// Removes the area with this key, if it exists and is `old`.
     pub(super) fn remove(&mut self, key: &Key, old: &FileArea) -> bool {
         let (mut path, at) = self.descend(key);
         if !self.is(at, old) {
@@ -212,7 +213,7 @@ impl Tree {
         true
     }
 
-    /// Puts a subtree where the way ends.
+    /// Attaches a subtree at the end of the path.
     fn hang(&mut self, path: &Path, subtree: u32) {
         match path.end() {
             Some((parent, side)) => self.nodes[parent].child[side] = subtree,
@@ -372,8 +373,8 @@ struct Walked {
 
 /// Iterator over the areas that map a page of a range.
 ///
-/// On `way` are nodes that were not looked at yet, each with a greater key than those behind it.
-/// Their left subtrees are done.
+/// `way` is a stack of nodes that were not visited yet, each with a greater key than those behind
+/// it. Their left subtrees are done.
 pub(super) struct Overlaps<'a> {
     tree: &'a Tree,
     way: Path,
@@ -420,7 +421,7 @@ impl Iterator for Overlaps<'_> {
     }
 }
 
-/// What tests ask of a tree, and how they spoil one.
+/// Functions for tests: they count visits and corrupt a tree.
 #[cfg(test)]
 impl Tree {
     /// The nodes that a search looks at.

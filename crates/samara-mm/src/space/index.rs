@@ -59,8 +59,8 @@ pub trait AreaIndex<B>: Default {
         self.range_from(addr).next()
     }
 
-    /// [`at_or_after`](Self::at_or_after) with `&mut`: the index may remember the place, because
-    /// the next call is often there.
+    /// [`at_or_after`](Self::at_or_after) with `&mut self`: the index may remember the place,
+    /// because the next call is often there.
     fn seek(&mut self, addr: u64) -> Option<IndexEntry<'_, B>> {
         self.at_or_after(addr)
     }
@@ -99,8 +99,8 @@ pub trait AreaIndex<B>: Default {
         gap_by_walk(self.range(query.window()), query)
     }
 
-    /// [`find_gap`](Self::find_gap) with `&mut`: the index may remember the place, because a store
-    /// there follows. Also returns the entry behind the gap.
+    /// [`find_gap`](Self::find_gap) with `&mut self`: the index may remember the place, because a
+    /// store there follows. Also returns the entry behind the gap.
     fn seek_gap(&mut self, query: &GapQuery) -> Option<(Span, Option<IndexEntry<'_, B>>)> {
         let place = self.find_gap(query)?;
         Some((place, self.at_or_after(place.last)))

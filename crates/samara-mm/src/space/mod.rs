@@ -222,8 +222,8 @@ impl core::error::Error for ImportError {}
 #[derive(Debug)]
 pub struct AddressSpace<B, I = RangeMap<u64, Area<B>>> {
     pub(crate) areas: I,
-    /// Number of areas outside `areas`, if this is a window of a shared space or the `base` of one.
-    /// Else 0.
+    /// Number of areas that count besides `areas`: in the `base` of a shared space, and in the
+    /// space for an image's calls. Else 0.
     pub(crate) outside: usize,
     pub(crate) extras: Table,
     pub(crate) config: Config,

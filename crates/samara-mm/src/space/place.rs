@@ -163,8 +163,9 @@ pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
     /// A place for `want`. `None`: no place is free (ENOMEM).
     fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64>;
 
-    /// [`place`](Self::place) with `&mut`, so that the index may remember the place. Also returns
-    /// whether the place is certain to be free. No other crate can implement this method.
+    /// [`place`](Self::place) with `&mut` access to the space, whose index may remember the place.
+    /// Also returns whether the place is certain to be free. No other crate can implement this
+    /// method.
     #[doc(hidden)]
     #[inline]
     fn seek_place(&mut self, space: &mut AddressSpace<B, I>, want: &Want, _own: Own) -> Option<(u64, bool)> {
@@ -181,8 +182,8 @@ pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
     /// [`Bases::huge`] bytes on either side of it. The highest or the lowest free place is such an
     /// answer; the narrowest one is not.
     ///
-    /// Called more than once for one call, while the areas may change, so it must not change its
-    /// later answers.
+    /// Called more than once for one call, while the areas may change, so it must not change `self`
+    /// in a way that affects later answers.
     fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
         let _unused = (areas, config, want);
         None
