@@ -66,10 +66,10 @@
 //! space.brk(0x501800)?;
 //! assert_eq!(space.layout().brk, 0x501800);
 //!
-//! // A write fault: which area serves it? (Below a stack that may grow, it grows.)
+//! // A write fault: finds the area that serves it. (A fault below a stack may grow it.)
 //! let fault = space.fault(0x501010, Access::Write).expect("the heap");
 //! assert_eq!((fault.at.start, fault.at.end), (0x500000, 0x502000));
-//! // Where none does, this is what SIGSEGV tells: SEGV_ACCERR, SEGV_MAPERR.
+//! // Without such an area the program gets SIGSEGV: SEGV_ACCERR, SEGV_MAPERR.
 //! assert_eq!(space.fault(0x400010, Access::Write).map_err(|r| r.si_code()), Err(2));
 //! assert_eq!(space.fault(0x900000, Access::Read).map_err(|r| r.si_code()), Err(1));
 //!

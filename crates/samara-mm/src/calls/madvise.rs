@@ -38,7 +38,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// let plan = space.advise(0x11000, 0x1000, Advice::DontFork)?;
     /// assert_eq!(plan.to_string(), "split at 11000, changed 11000-12000");
     /// assert!(space.area_at(0x11000).unwrap().area.flags.contains(Flags::DONTCOPY));
-    /// // Behind the end there is a hole: what is mapped is done all the same.
+    /// // The range ends in a hole: the mapped part is still done.
     /// let refused = space.advise(0x10000, 0x3000, Advice::DontDump).unwrap_err();
     /// assert_eq!((refused.errno, refused.done.is_empty()), (Errno::ENOMEM, false));
     /// # Ok::<(), samara_mm::Error>(())

@@ -70,7 +70,8 @@ macro_rules! reverse_map {
         /// # Complexity
         /// For n areas in a shard: an update takes O(log n). Queries take O(log n) per shard in
         /// use, plus their answers. A shard has 128 bytes; its first area adds memory for 8 areas,
-        /// of 56 bytes each. The memory doubles as areas are added, and is freed with the last one.
+        /// of 56 bytes each. The memory doubles as areas are added; after the last one is removed,
+        /// memory for 8 stays.
         ///
         /// # Errors
         /// Lack of memory is an [`AllocError`], and leaves the map as it was. Areas that contradict

@@ -1,4 +1,4 @@
-//! The world around an address space: [`Host`], and [`OpenFile`], which it hands out.
+//! The world around an address space: [`Host`], and [`OpenFile`], which it returns.
 //!
 //! It knows no calls. The verbs of this module ask it for descriptors, the program's memory,
 //! protection keys, segments and memory nodes.
@@ -16,14 +16,14 @@ use crate::space::AddressSpace;
 /// An open file, as `mmap` sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenFile<B> {
-    /// What areas compare. Each `open` has a backing of its own; duplicated descriptors share it.
+    /// The object that areas compare. Each `open` has its own; duplicated descriptors share it.
     pub backing: B,
     /// How it was opened.
     pub mode: FileMode,
 }
 
-/// Answers for the world around the address space. Each method has a default, which is the answer
-/// of a world without such objects.
+/// Answers for the world around the address space. Each method has a default: the answer of a world
+/// without such objects.
 ///
 /// ```
 /// use samara_mm::linux::{self, Host, OpenFile};
@@ -53,7 +53,7 @@ pub trait Host<B> {
     /// The open file behind a descriptor.
     ///
     /// # Errors
-    /// EBADF: there is none, or it was opened by path only.
+    /// EBADF: there is no such descriptor, or it was opened by path only.
     fn file(&mut self, _fd: i32) -> Result<OpenFile<B>, Errno> {
         Err(Errno::EBADF)
     }
@@ -85,13 +85,14 @@ pub trait Host<B> {
         Err(Errno::EFAULT)
     }
 
-    /// Whether this protection key is allocated. Without the hardware no key is, not even 0.
+    /// Whether this protection key is allocated. Without the hardware no key is allocated, not even
+    /// 0.
     fn pkey(&mut self, _key: u32) -> bool {
         false
     }
 
     /// Whether this descriptor (of `pidfd_open`, or PIDFD_SELF) stands for the process itself. If
-    /// it stands for another process, the call is not this space's.
+    /// it stands for another process, the call is not for this space.
     ///
     /// # Errors
     /// EBADF: it stands for no process. ESRCH: the process has ended. EPERM: the caller may not
@@ -103,7 +104,7 @@ pub trait Host<B> {
     /// The System V segment with this number, to be attached with this protection.
     ///
     /// # Errors
-    /// EINVAL: there is none. EIDRM: it was removed. EACCES: that protection is not allowed.
+    /// EINVAL: no such segment. EIDRM: it was removed. EACCES: that protection is not allowed.
     fn segment(&mut self, _id: i32, _prot: Prot) -> Result<Segment<B>, Errno> {
         Err(Errno::EINVAL)
     }
@@ -113,7 +114,7 @@ pub trait Host<B> {
         0
     }
 
-    /// Which places suit a map of this object: a new map, or one that moves (`moved`).
+    /// The places that suit a map of this object: a new map, or one that moves (`moved`).
     fn huge_places(&mut self, backing: &B, _moved: bool) -> HugePlaces
     where
         B: Backing,

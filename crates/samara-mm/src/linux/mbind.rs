@@ -1,6 +1,6 @@
 //! `mbind`: its mode, its modifiers and its node mask.
 //!
-//! It does not know which pages move: no model has pages.
+//! It does not know which pages move: the model has no pages.
 
 use super::host::Host;
 use super::system_call::{Did, SystemCall};
@@ -41,7 +41,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_,
             return Err(Errno::EPERM.into());
         }
         let none = nodes == [0; Policy::WORDS];
-        // A length that is rounded up to 0 is none.
+        // A length that rounds up to 0 counts as 0.
         if self.space.aligned(start) && self.space.page_up(len) == 0 {
             return Ok(0);
         }

@@ -1,4 +1,4 @@
-//! `mmap`: which object is mapped, from flags and descriptor.
+//! `mmap`: finds the object to map, from flags and descriptor.
 //!
 //! It knows no rules of areas. Neighbours: [`Host`] gives the objects.
 
@@ -27,7 +27,7 @@ fn huge_size(log: u32) -> Result<Option<PageSize>, Errno> {
 /// A fixed address from here on looks like an error number.
 pub(crate) const ERRORS: u64 = u64::MAX - 4094;
 
-/// The map that these arguments ask for. Makes the objects that it needs.
+/// The request of these arguments. Makes the objects that it needs.
 #[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn map_request<B: Backing>(
     config: &Config,
@@ -41,7 +41,7 @@ pub(crate) fn map_request<B: Backing>(
     }
     let page_up = |len: u64| len.wrapping_add(below) & !below;
     let (kind, huge) = (flags as u32 & MapFlags::TYPE, flags as u32 >> HUGE_SHIFT);
-    // Bits above 32 are unknown ones: only SHARED_VALIDATE minds them.
+    // Bits above 32 are unknown flags: only SHARED_VALIDATE refuses them.
     let unknown = if flags >> 32 == 0 { 0 } else { 1 << 31 };
     let mut flags = MapFlags::from_bits_retain(flags as u32 | unknown);
     let anonymous = flags.contains(MapFlags::ANONYMOUS);
@@ -68,7 +68,7 @@ pub(crate) fn map_request<B: Backing>(
     Ok(MapRequest { offset, mode, flags, backing, ..MapRequest::anonymous(start, len, prot) })
 }
 
-/// Makes this map. `places` says which addresses a file prefers.
+/// Makes this map. `places` returns the addresses that a file prefers.
 #[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn make_map<B: Backing, I: AreaIndex<B>>(
     space: &mut AddressSpace<B, I>,
@@ -77,7 +77,7 @@ pub(crate) fn make_map<B: Backing, I: AreaIndex<B>>(
     placement: &mut impl Placement<B, I>,
     plan: &mut Plan,
 ) -> Result<u64, Errno> {
-    // A fixed address that looks like an error number is returned as one, whatever else is wrong.
+    // A fixed address that looks like an error number is returned as one, before all other errors.
     let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
     let sound = space.huge_page(request.backing.as_ref()).is_none()
         && request.len != 0

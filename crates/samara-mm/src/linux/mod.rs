@@ -1,8 +1,8 @@
 //! System calls by their x86-64 numbers and raw arguments, with raw results.
 //!
-//! [`call`] finds the call in the table (one row a call: number, name, verb). The verb cuts the
-//! arguments to size, makes the checks that Linux makes before it looks at the address space, and
-//! calls [`AddressSpace`]. The rules of areas are not known here. A [`Host`] answers for the world
+//! [`call`] finds the call in the table (one row per call: number, name, verb). The verb truncates
+//! the arguments to their types, makes the checks that Linux makes before it looks at the address
+//! space, and calls [`AddressSpace`]. It knows no rules of areas. A [`Host`] answers for the world
 //! around the address space: descriptors, the program's memory, keys, segments.
 //!
 //! ```
@@ -46,18 +46,18 @@ use crate::space::plan::Plan;
 use system_call::{Refusal, SystemCall};
 use table::Often;
 
-/// What a call did.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
-    /// What the program gets: a value, or a negative error number.
+    /// The value that the program gets: a result, or a negative error number.
     pub result: i64,
-    /// What was changed, also by a call that was refused half way.
+    /// The changes, also of a call that was refused half way.
     pub plan: Plan,
 }
 
 /// Makes system call `nr` of x86-64 on `space`. `None`: this module does not know the call (its
-/// calls are the constants above), or the call is about another process. `placement` chooses places
-/// that the call leaves open.
+/// calls are the constants above), or the call is about another process. `placement` chooses
+/// addresses that the call leaves open.
 pub fn call<B: Backing, I: AreaIndex<B>>(
     space: &mut AddressSpace<B, I>,
     host: &mut impl Host<B>,
@@ -71,7 +71,7 @@ pub fn call<B: Backing, I: AreaIndex<B>>(
     }
 }
 
-/// [`call`] that answers as the calls of [`AddressSpace`] do.
+/// [`call`] with a result as of the calls of [`AddressSpace`].
 #[cfg(feature = "shared")]
 pub(crate) fn answer<B: Backing, I: AreaIndex<B>>(
     space: &mut AddressSpace<B, I>,
@@ -99,7 +99,8 @@ pub(crate) fn is_known(nr: u64, args: &[u64; 6]) -> bool {
     reach(nr).is_some() && (nr != PRCTL || PRCTL_OPTIONS.iter().any(|row| row.0 == args[0] as u32))
 }
 
-/// Makes a call that programs make often. The plan is made where it is returned, and never copied.
+/// Makes a call that programs make often. The plan is built in the returned value, and never
+/// copied.
 #[inline(never)]
 fn frequent<B: Backing, I: AreaIndex<B>>(
     space: &mut AddressSpace<B, I>,

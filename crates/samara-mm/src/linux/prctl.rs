@@ -1,4 +1,4 @@
-//! `prctl`: the options that concern memory, one verb an option.
+//! `prctl`: the options that concern memory, one verb per option.
 //!
 //! It knows no rules of areas. Neighbours: the table lists the options.
 
@@ -16,8 +16,8 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_,
         self.prctl_option(self.args[0] as u32).unwrap_or(Err(Refusal::NotOurs))
     }
 
-    /// PR_SET_VMA, as PR_SET_VMA(2const) says. Kernels built without names answer EINVAL. If no
-    /// memory can be had for the `Arc` of the name, the program ends.
+    /// PR_SET_VMA, as PR_SET_VMA(2const) says. Kernels built without names answer EINVAL. If the
+    /// allocation of the name's `Arc` fails, the program ends.
     pub(super) fn set_vma(&mut self) -> Did {
         const ANON_NAME: u64 = 0;
         // With the zero at its end.
@@ -76,7 +76,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_,
         Ok(self.space.merges_pages().into())
     }
 
-    /// EINVAL, as for an unknown option, where the kernel does not have it.
+    /// EINVAL, as for an unknown option, if the kernel lacks the feature.
     fn knows(&self, option: Features) -> Result<(), Errno> {
         if self.space.has(option) { Ok(()) } else { Err(Errno::EINVAL) }
     }

@@ -1,6 +1,6 @@
 //! `process_madvise`: its vector of ranges, and whether it is about this process.
 //!
-//! It knows no advice: that is the address space's.
+//! It knows no advice: the address space does.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 
 impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
-    /// Advice on another process's memory is no call of this space's.
+    /// Advice on another process's memory is not for this space.
     pub(super) fn process_madvise(&mut self) -> Did {
         let [pidfd, vector, count, advice, flags, _] = *self.args;
         if flags as u32 != 0 {
@@ -25,7 +25,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_,
         if !self.host.is_self(pidfd as u32 as i32)? {
             return Err(Refusal::NotOurs);
         }
-        // Before 6.13 the advice is checked also where there is nothing to advise on.
+        // Before 6.13 the advice is checked even if all ranges are empty.
         if ranges.iter().all(|(_, len)| *len == 0) && self.space.has(Features::SELF_ADVICE_ANY) {
             return Ok(0);
         }

@@ -1,4 +1,4 @@
-//! A call that is being made: what it is made on, its arguments, and where its plan goes.
+//! A call under way: its space and host, its arguments, and its plan.
 //!
 //! Every verb of the table is a method of [`SystemCall`]. It knows no rules.
 
@@ -13,19 +13,19 @@ pub(super) struct SystemCall<'a, B, I, H, P> {
     pub(super) host: &'a mut H,
     pub(super) placement: &'a mut P,
     pub(super) args: &'a [u64; 6],
-    /// What the call changes, also if it is refused half way.
+    /// The changes of the call, also if it is refused half way.
     pub(super) plan: &'a mut Plan,
 }
 
-/// The value of a call, or why there is none.
+/// The value of a call, or its refusal.
 pub(super) type Did = Result<u64, Refusal>;
 
 /// Why a verb gives no value.
 pub(super) enum Refusal {
     /// The call is refused.
     Errno(Errno),
-    /// The call is not this space's: it acts on another process's memory, or is an option that has
-    /// no row.
+    /// The call is not for this space: it acts on another process's memory, or is an option without
+    /// a row.
     NotOurs,
 }
 

@@ -1,8 +1,8 @@
 //! The table of system calls, and the verbs that need few lines. A row has a call's number, its
 //! name, its reach in a shared space, and its verb.
 //!
-//! No rules of areas are known here. A verb is a method of [`SystemCall`]: it cuts the arguments to
-//! size and calls the address space.
+//! It knows no rules of areas. A verb is a method of [`SystemCall`]: it truncates the arguments to
+//! their types and calls the address space.
 //!
 //! - **TABLE-1** a call or a `prctl` option is known to this module exactly if it has a row here:
 //!   the constants, the lists and the dispatch are made from the rows.
@@ -25,13 +25,13 @@ use crate::space::index::AreaIndex;
 use crate::space::personality::Personality;
 use crate::space::place::Placement;
 
-/// How far a call reaches in a space that threads share.
+/// How far a call reaches in a shared space.
 #[cfg(feature = "shared")]
 #[derive(Clone, Copy)]
 pub(crate) enum SharedReach {
     /// The range that its first two arguments name.
     Range,
-    /// As `Range`, and it may lock all of that.
+    /// As `Range`, and the call may lock all of the range.
     Locks,
     /// As `Range`, with the protection in its third argument.
     Protects,
@@ -39,7 +39,7 @@ pub(crate) enum SharedReach {
     Whole,
     /// The whole space, after it has read the program's memory.
     Reads,
-    /// What `shared::raw` knows of it.
+    /// `shared::raw` computes it.
     Own,
 }
 
@@ -57,7 +57,7 @@ macro_rules! calls {
         #[doc(hidden)]
         pub const CALLS: &[(u64, &str)] = &[$(($often_nr, $often_name),)* $(($nr, $name),)*];
 
-        /// How far a call reaches; `None` for a number that has no row.
+        /// How far a call reaches; `None` for a number without a row.
         #[cfg(feature = "shared")]
         pub(crate) fn reach(nr: u64) -> Option<SharedReach> {
             Some(match nr { $($often => SharedReach::$often_reach,)* $($constant => SharedReach::$reach,)* _ => return None })
@@ -81,7 +81,7 @@ macro_rules! calls {
                 match call { $(Often::$often => self.$often_verb(),)* }
             }
 
-            /// Makes one of the other calls; `None` for a number that has no row.
+            /// Makes one of the other calls; `None` for a number without a row.
             pub(super) fn seldom(&mut self, nr: u64) -> Option<Did> {
                 Some(match nr { $($constant => self.$verb(),)* _ => return None })
             }
@@ -100,7 +100,7 @@ macro_rules! prctl_options {
         pub const PRCTL_OPTIONS: &[(u32, &str)] = &[$(($constant, stringify!($constant))),*];
 
         impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
-            /// Makes a `prctl` with this option; `None` for an option that has no row.
+            /// Makes a `prctl` with this option; `None` for an option without a row.
             pub(super) fn prctl_option(&mut self, option: u32) -> Option<Did> {
                 Some(match option { $($constant => self.$verb(),)* _ => return None })
             }
@@ -186,7 +186,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_,
         self.space.unmap_at(self.args[0], self.args[1], self.plan).map(|()| 0)
     }
 
-    /// A refused `brk` returns the break as it is.
+    /// A refused `brk` returns the current break.
     pub(super) fn brk(&mut self) -> Result<u64, Errno> {
         let _ = self.space.brk_at(self.args[0], self.plan);
         Ok(self.space.layout().brk)
@@ -220,7 +220,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_,
         Ok(0)
     }
 
-    /// A hole is reported after the vector was filled for what lies before it.
+    /// A hole is reported after the vector was filled for the pages before it.
     pub(super) fn mincore(&mut self) -> Did {
         let [start, len, vec, ..] = *self.args;
         let filled = self.space.mincore(start, len, vec)?;
@@ -255,7 +255,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_,
         self.done(done)
     }
 
-    /// 0xffffffff only asks.
+    /// 0xffffffff only queries.
     pub(super) fn personality(&mut self) -> Did {
         let old = self.space.personality();
         let new = self.args[0] as u32;

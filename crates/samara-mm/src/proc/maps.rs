@@ -1,5 +1,5 @@
-//! Displays a space as `/proc/PID/maps`, to the byte. Knows one line at a time, with what it needs
-//! of the space; does not know whether the space is one that threads share.
+//! Displays a space as `/proc/PID/maps`, to the byte. Knows one line at a time, and the parts of
+//! the space that the line needs; does not know whether the space is shared.
 
 use crate::area::extras::Extras;
 use crate::area::flags::Flags;
@@ -14,19 +14,20 @@ const NAME_COLUMN: usize = 73;
 pub(crate) const VSYSCALL: &str =
     "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
 
-/// An area as a line of `/proc/PID/maps` shows it. Displays as the line, without the newline. Made
-/// by [`AddressSpace::line`] and [`AddressSpace::lines`], and for spaces that threads share by
+/// A line of `/proc/PID/maps`, for one area. Displays as the line, without the newline. Made by
+/// [`AddressSpace::line`] and [`AddressSpace::lines`], and for shared spaces by
 /// [`Maps::line`](crate::Maps::line) and [`Maps::lines`](crate::Maps::lines).
 #[derive(Clone, Debug)]
 pub struct Line<'a, B> {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// The first address of the area. `start` is greater where a listing has shown what is before
-    /// it.
+    /// The first address of the area. `start` is greater if a listing has shown the addresses
+    /// before it.
     pub(crate) area_start: u64,
     /// The area as it is stored.
     pub(crate) stored: &'a Area<B>,
-    /// The area as it is in the space, where it is stored as it was in the parent of a fork.
+    /// `Some` for an inherited area: the area as it is in this space, not as in the parent of the
+    /// fork.
     pub(crate) own: Option<Area<B>>,
     pub(crate) extras: Cow<'a, Extras>,
     pub(crate) layout: Layout,
@@ -58,7 +59,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// The lines of `/proc/PID/maps`, ascending, without that of `[vsyscall]`. The space itself
-    /// displays as all of the file.
+    /// displays as the whole file.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -87,7 +88,7 @@ impl<B: Backing, I: AreaIndex<B>> fmt::Display for AddressSpace<B, I> {
     }
 }
 
-/// Writes what follows the lines of areas.
+/// Writes the text after the lines of areas.
 pub(crate) fn write_end(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     if config.vsyscall { f.write_str(VSYSCALL) } else { Ok(()) }
 }

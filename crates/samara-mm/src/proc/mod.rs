@@ -1,4 +1,4 @@
-//! What `/proc` shows of an address space. Changes nothing.
+//! The `/proc` files of an address space. Changes nothing.
 
 pub(crate) mod maps;
 pub(crate) mod name;

@@ -2,8 +2,8 @@
 //! name.
 //!
 //! A name comes from the object behind the area, or else from the address: an area that meets the
-//! heap is `[heap]` (in some releases one that touches it too), an area that holds the start of the
-//! stack is `[stack]`.
+//! heap is `[heap]` (in some releases also one that touches it), an area that holds the start of
+//! the stack is `[stack]`.
 
 use crate::area::{Backing, Object};
 use crate::proc::maps::Line;
@@ -54,7 +54,7 @@ impl fmt::Display for Name<'_> {
 }
 
 impl<'a, B: Backing> Line<'a, B> {
-    /// The name of the area; `None` if it has none.
+    /// The name of the area; `None` without a name.
     pub fn name(&self) -> Option<Name<'a>> {
         let Line { area_start: start, end, layout, config, .. } = *self;
         let kind = match (&self.stored.object, &self.extras.name) {

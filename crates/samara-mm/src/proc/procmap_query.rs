@@ -127,7 +127,7 @@ impl Query {
 
 impl Answer<'_> {
     /// Writes the answer into the ioctl's structure, as far as `bytes` reaches. Writes the size of
-    /// the name (0 if there is none) but not the name itself, and no build ID.
+    /// the name (0 without a name) but not the name itself, and no build ID.
     pub fn to_bytes(&self, bytes: &mut [u8]) {
         let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
         let name = self.name.as_ref().map_or(0, |n| n.len() as u32 + 1);
@@ -147,9 +147,9 @@ impl Answer<'_> {
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// Finds the area that `query` asks for. `[vsyscall]` is not seen.
+    /// Finds the area that `query` asks for. It never finds `[vsyscall]`.
     ///
-    /// O(log n), and one step for each area that is skipped.
+    /// O(log n), plus one step for each skipped area.
     ///
     /// # Errors
     /// - EINVAL: an unknown flag.
@@ -172,7 +172,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 }
 
 impl Query {
-    /// The answer, of the areas that end after an address, ascending, as `lines` gives them.
+    /// The answer from `lines`: the areas that end after an address, ascending.
     pub(crate) fn answer<'a, B: Backing + 'a, I: Iterator<Item = Line<'a, B>>>(
         &self,
         lines: impl FnOnce(u64) -> I,
@@ -208,7 +208,7 @@ impl<B: Backing> Line<'_, B> {
     }
 }
 
-/// These flags as an answer shows them.
+/// These flags in the form of an answer.
 fn access(flags: Flags) -> QueryFlags {
     let shared = if flags.contains(Flags::MAYSHARE) { QueryFlags::SHARED } else { QueryFlags::empty() };
     QueryFlags::from_bits_retain((flags & Flags::ACCESS).bits()) | shared

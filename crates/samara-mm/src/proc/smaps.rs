@@ -1,5 +1,5 @@
 //! Displays a space as `/proc/PID/smaps`, to the byte. The model supplies the attributes of the
-//! areas; the caller supplies what only page tables tell ([`Usage`]).
+//! areas; the caller supplies the numbers from page tables ([`Usage`]).
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -8,7 +8,7 @@ use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config, Placed};
 use core::fmt;
 
-/// What only an area's page tables tell, in kB, each under the name of its line. All zero means
+/// The numbers from an area's page tables, in kB, each under the name of its line. All zero means
 /// that nothing was touched yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // proc_pid_smaps(5) says what each is.
@@ -63,15 +63,15 @@ impl Usage {
     }
 }
 
-/// Displays all of `/proc/PID/smaps`; made by [`AddressSpace::smaps`], and for spaces that threads
-/// share by [`SharedAddressSpace::smaps`](crate::SharedAddressSpace::smaps).
+/// Displays the whole `/proc/PID/smaps`; made by [`AddressSpace::smaps`], and for shared spaces by
+/// [`SharedAddressSpace::smaps`](crate::SharedAddressSpace::smaps).
 #[derive(Clone, Debug)]
 pub struct Smaps<'a, S, F> {
     pub(crate) space: &'a S,
     pub(crate) usage: F,
 }
 
-/// Displays what `/proc/PID/smaps` says of one area; made by [`Line::with_usage`].
+/// Displays the record of one area in `/proc/PID/smaps`; made by [`Line::with_usage`].
 #[derive(Clone, Debug)]
 pub struct SmapsRecord<'a, B> {
     line: Line<'a, B>,
@@ -79,8 +79,8 @@ pub struct SmapsRecord<'a, B> {
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
-    /// Displays the space as `/proc/PID/smaps`. `usage` returns what an area's page tables hold.
-    /// With [`protection_keys`](crate::Config::protection_keys) each area's key is shown.
+    /// Displays the space as `/proc/PID/smaps`. `usage` returns the numbers from an area's page
+    /// tables. With [`protection_keys`](crate::Config::protection_keys) each area's key is shown.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Usage};
@@ -104,7 +104,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 }
 
 impl<'a, B: Backing> Line<'a, B> {
-    /// The area as `/proc/PID/smaps` shows it, where its page tables hold this.
+    /// The area's record in `/proc/PID/smaps`, with this usage.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Usage};
@@ -135,7 +135,7 @@ pub(crate) fn write_record<B: Backing>(
     write!(f, "{}", line.with_usage(usage))
 }
 
-/// Writes what follows the records of areas.
+/// Writes the text after the records of areas.
 pub(crate) fn write_end(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
     if !config.vsyscall {
         return Ok(());
@@ -153,7 +153,7 @@ impl<B: Backing> fmt::Display for SmapsRecord<'_, B> {
     }
 }
 
-/// Writes all lines of an area but the first.
+/// Writes all lines of an area except the first.
 fn write_fields(
     f: &mut fmt::Formatter<'_>,
     config: &Config,

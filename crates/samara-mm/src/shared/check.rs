@@ -74,7 +74,7 @@ where
                 return Err(SharedViolation::Count(kept, space.len()));
             }
             space.check().map_err(SharedViolation::Space)?;
-            // INHERIT-1: everything that is inherited was stored anew.
+            // INHERIT-1: `with_whole` has stored all inherited areas as the space's own.
             if let Some((span, _)) = space.areas.iter().find(|(_, area)| self.inherited.is_inherited(area)) {
                 return Err(SharedViolation::Generation(span.first));
             }

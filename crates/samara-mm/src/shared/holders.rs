@@ -187,7 +187,7 @@ where
     ///     end: start + 0x1000,
     /// };
     /// assert_eq!(parent.holders(0x12345)?, [at(&parent, 0x12000), at(&child, 0x80000)]);
-    /// // What the child maps anew holds pages of its own.
+    /// // A new map of the child holds pages of its own.
     /// child.unmap(0x10000, 0x2000)?;
     /// child.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW))?;
     /// child.faulter().fault(0x10000, Access::Write).expect("it is mapped");

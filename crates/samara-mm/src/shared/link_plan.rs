@@ -82,7 +82,7 @@ impl LinkPlan {
     /// Reserves memory for the changes, in the space of this number.
     ///
     /// # Errors
-    /// [`AllocError`]. What was set aside is given back.
+    /// [`AllocError`]. Reserved memory is given back.
     pub(crate) fn reserve<'a>(
         &mut self,
         space: u64,

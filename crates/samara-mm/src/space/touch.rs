@@ -1,4 +1,4 @@
-//! First writes, and reads that count as such: they give private memory its anonymous identity.
+//! First writes, and reads that count as writes: they give private memory its anonymous identity.
 //!
 //! - **TOUCH-1** An area gets an identity once and keeps it. (Only mremap with DONTUNMAP of the
 //!   whole area takes it away.)
