@@ -596,7 +596,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             copy.extra = self.extras.edited(copy.extra, moved)?;
             self.extras.derive(copy.extra, &|extras: &mut Extras| extras.uffd = None)?;
         }
-        // The copy comes first, and may merge with its own source for a moment. What is left of the
+        // The copy comes first, and may merge with its own source for a moment. The rest of the
         // source then keeps the identity.
         let apart = (keep && self.has(Features::DONTUNMAP_NO_SELF_MERGE)).then_some(old);
         let alone = deaf && self.has(Features::UFFD_MOVES_ALONE);

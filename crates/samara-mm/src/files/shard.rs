@@ -26,7 +26,7 @@ pub(super) struct Shard<W: Wait, S: Stats> {
     kept: Mutex<W::Lock, Guarded<S>>,
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 #[derive(Default)]
 pub(super) struct Guarded<S> {
     pub(super) tree: Tree,

@@ -352,7 +352,7 @@ impl Tree {
     }
 }
 
-/// What is wrong with a tree. The numbers are pages of the file.
+/// A defect of a tree. The numbers are pages of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TreeFault {
     Order(u64),
@@ -363,7 +363,7 @@ pub(super) enum TreeFault {
     Nodes,
 }
 
-/// What a check has come across.
+/// The state of a check.
 #[derive(Default)]
 struct Walked {
     before: Option<Key>,

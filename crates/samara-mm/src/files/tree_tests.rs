@@ -98,7 +98,7 @@ fn a_search_skips_what_ends_before_it() {
     assert_eq!(tree.check(), Ok(()));
 }
 
-/// How a tree is spoilt, and what a check says.
+/// A corruption of a tree, and the answer of its check.
 type Spoiled = (fn(&mut Tree), TreeFault);
 
 #[test]

@@ -16,7 +16,7 @@ use crate::space::place::Placement;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config};
 
-/// Where the size of huge pages stands in the flags of `mmap` (MAP_HUGE_SHIFT).
+/// The bit position of the huge page size in the flags of `mmap` (MAP_HUGE_SHIFT).
 const HUGE_SHIFT: u32 = 26;
 
 /// The page size with this logarithm; 0: the default size.

@@ -250,7 +250,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         self.mapping(start, request.len, locks, backing)
     }
 
-    /// `mremap` in place: it shrinks, or grows into what is free behind it.
+    /// The reach of `mremap` in place: it shrinks, or grows into free addresses behind it.
     fn reach_of_remap(&self, old: u64, old_len: u64, new_len: u64) -> Reach {
         if old_len == 0 {
             return Reach::WHOLE;

@@ -200,7 +200,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         self.work.first_mut()
     }
 
-    /// Marks what is about to change, one range or two, and waits for the faults there until its
+    /// Marks the ranges that are about to change, and waits for the faults there until its
     /// deadline.
     #[inline]
     pub(crate) fn mark(&mut self, changes: [Option<Changing>; 2]) -> Result<(), Errno> {

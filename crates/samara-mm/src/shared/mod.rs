@@ -2,8 +2,8 @@
 //!
 //! Calls run the code of [`AddressSpace`]. On the fast path a call runs on a copy of the leaf that
 //! holds the areas around its range, and the copy replaces the leaf (`leaf`). Otherwise it takes a
-//! range lock and runs on a small `AddressSpace` with these areas (`window`); what it changed
-//! becomes one store of the shared tree (`update`). `faults` has the faults, which take no lock;
+//! range lock and runs on a small `AddressSpace` with these areas (`window`); its change becomes
+//! one store of the shared tree (`update`). `faults` has the faults, which take no lock;
 //! `fault_gate` keeps faults and changes of the same page apart. `range_lock` is the range lock,
 //! and `held` acquires and releases it. `record` is per-thread state, in a list (`records`).
 //! `credit` enforces limits without a shared counter. `range_faults` keeps the areas of a buffer
@@ -137,9 +137,9 @@ macro_rules! shared_address_space {
             /// Number of moves under way that search for a place, from before their last search
             /// until they are published or given up (PLACE-6).
             pub(crate) moving: AtomicU64,
-            /// Where heap and stack are. The break changes under a range lock that meets the range
-            /// locks of all calls that use it; the rest changes under the range lock of the whole
-            /// space.
+            /// The addresses of heap and stack. The break changes under a range lock that meets the
+            /// range locks of all calls that use it; the rest changes under the range lock of the
+            /// whole space.
             pub(crate) layout: SharedLayout,
             /// The records of threads that make calls, and those of threads that fault.
             pub(crate) calls: Records<CallRecord<B, W>>,
@@ -184,8 +184,8 @@ shared_address_space! {
     /// depend on more, it locks the whole space: it waits for all other calls under way, and no new
     /// one begins. These are `mlockall`, settings, fork; calls close to a limit; calls about areas
     /// with [`Extras`](crate::Extras) or huge pages; calls that make an area that grows down; and
-    /// calls that change many areas. A move (`mremap`) locks its old and its new range. No lock
-    /// stops faults.
+    /// calls that change many areas. A move (`mremap`) locks its old and its new range. Faults go
+    /// on in all cases.
     ///
     /// An `mmap` that searches locks the range around the place that it found, if the placement can
     /// search areas that threads share ([`Placement::place_among`](crate::Placement::place_among);
@@ -214,11 +214,11 @@ shared_address_space! {
     /// | a fault | a call that is changing this very page, until it is published |
     /// | the first write to an area, a stack that grows | as a call |
     /// | [`fault_range`](crate::Faulter::fault_range) | calls whose ranges meet it |
-    /// | a call | calls and `fault_range`s whose ranges meet its own; then the guards in what it changes |
-    /// | a call of the whole space, `fork`, `snapshot`, `check` | all earlier calls; only what changes areas waits for guards |
-    /// | `maps`, and what displays the space | nothing; where names are shown, the moment in which a call moves the break |
+    /// | a call | calls and `fault_range`s whose ranges meet its own; then the guards of pages that it changes |
+    /// | a call of the whole space, `fork`, `snapshot`, `check` | all earlier calls; guards too, if it changes areas |
+    /// | `maps`, and displaying the space | nothing; some lines wait while a call publishes the break, settings or extras |
     /// | `holders` | spaces of the family that begin or end |
-    /// | a question to a reverse map | the moment in which a call changes it |
+    /// | a query of a reverse map | a call that is changing it at that moment |
     ///
     /// # Memory
     /// A new space takes at most 6 KiB in addition to its areas. The first call adds up to 100 KiB,

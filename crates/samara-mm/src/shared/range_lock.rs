@@ -31,7 +31,7 @@
 use crate::shared::sync::{AtomicU64, Ordering, fence, load_own, store_fenced};
 use samara::Span;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The range may change.
@@ -206,7 +206,7 @@ impl Request {
     fn standing(&self, rank: usize, turn: &Turn) -> Standing {
         loop {
             // SeqCst, with `store_fenced` of this request (RANGE-1). Acquire, with the Release of
-            // `leave`: what was done under the lock is seen by the next one.
+            // `leave`: the next holder sees all work under the lock.
             let word = self.word.load(Ordering::SeqCst);
             if word & (ACTIVE | CHOOSING) == 0 {
                 return Standing::Passed;

@@ -14,7 +14,7 @@ use core::fmt;
 pub struct Error {
     /// The reason.
     pub errno: Errno,
-    /// What was done before the refusal.
+    /// The steps that were done before the refusal.
     pub done: Plan,
 }
 

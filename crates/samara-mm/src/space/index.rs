@@ -174,7 +174,7 @@ pub trait AreaIndex<B>: Default {
     /// Checks the index's own invariants, for tests.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The violation found.
     fn check(&self) -> Result<(), samara::Violation> {
         Ok(())
     }

@@ -24,8 +24,8 @@ pub struct Bases {
     /// Start of the upward search. It follows a downward search that failed, and is the only one if
     /// `legacy`.
     pub bottom_up: u64,
-    /// The lowest address that a search chooses (the larger of `vm.mmap_min_addr` and what a
-    /// security module asks for).
+    /// The lowest address that a search chooses (the larger of `vm.mmap_min_addr` and a security
+    /// module's limit).
     pub least: u64,
     /// The lowest address of a fixed map without [`Caps::SYS_RAWIO`](crate::Caps::SYS_RAWIO)
     /// (`vm.mmap_min_addr`).
