@@ -13,6 +13,6 @@ pub struct Statistics {
     /// Calls that had to wait for a range lock.
     pub waited: u64,
     /// Number of waits in the queue for a range lock: at once, or after a call had [stood
-    /// aside](Wait::PATIENCE).
+    /// aside](crate::Wait::PATIENCE).
     pub queued: u64,
 }

@@ -481,9 +481,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         true
     }
 
-    /// Ends the stage without a commit, and keeps the copy: [`WriterReservation::put_back`] may put
-    /// it in place later. Others may store there meanwhile. `None`: it cannot be put back, because
-    /// too many snapshots (2^30) share the leaf that it was made of.
+    /// Ends the stage without a commit, and keeps the copy for
+    /// [`put_back`](crate::WriterReservation::put_back). Others may store there meanwhile. `None`:
+    /// it cannot be put back, because too many snapshots (2^30) share the leaf that it was made of.
     #[inline]
     pub fn keep(mut self) -> Option<Kept<'m, K, V, S>> {
         self.keeps = true;
