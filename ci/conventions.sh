@@ -67,6 +67,11 @@ awk '
     }
 ' "${documents[@]}" "${rust[@]}" | violations "headings of over eight words"
 
+# An actor has a name: no thread, no other call, the first request.
+{ git grep -nwiE 'nobody|somebody|whoever' -- '*.rs' '*.md' '*.sh' '*.py' '*.c' '*.js' '*.html' ':!lab' || true; } |
+    { grep -vE '\.rs:[0-9]+: *(fn nobody|const NOBODY|text: "an area|command\.uid|\("follow_a)|conventions\.sh' || true; } | sed 's/^/  /' |
+    violations "actors without a name"
+
 # Unused code is allowed item by item, or in one set of features; never in a whole file or crate.
 { grep -nE '^ *#!\[allow\([^)]*dead_code' "${sources[@]}" || true; } | sed 's/^/  /' | violations "blanket allow(dead_code)"
 

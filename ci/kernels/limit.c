@@ -14,7 +14,7 @@ static long count(void) {
     return lines - (strstr(text, "[vsyscall]") != NULL);
 }
 
-// Leaves room for so many areas.
+// Leaves room for this number of areas.
 static void fill(long room) {
     map(0, 2000, WRITE, MAP_PRIVATE);
     map(3000, 8, WRITE, MAP_SHARED);

@@ -9,7 +9,7 @@ __attribute__((noinline)) static int new_picture(void) {
     int segment = shmget(IPC_PRIVATE, 64 << 10, IPC_CREAT | 0600);
     if (segment < 0) return -1;
     void *at = shmat(segment, NULL, 0);
-    // It goes when nobody has it attached any more.
+    // It goes when no process has it attached any more.
     shmctl(segment, IPC_RMID, NULL);
     return at == (void *)-1;
 }

@@ -22,7 +22,7 @@
 //!   two tables hold, and copies it. What was stored before is the child's, all else is not.
 //!
 //! Locks are taken in this order: range of the space (or guard of a fault), page table, list of
-//! free frames. Nobody waits for a range or for a guard with the page table locked.
+//! free frames. No thread waits for a range or a guard with the page table locked.
 //!
 //! What is checked: every load returns what its thread stored last, or zero in new memory; every
 //! refused access is refused as it should be; a child has the memory of one moment, and keeps it;
@@ -59,7 +59,7 @@ struct Ram {
     free: Mutex<Vec<u64>>,
 }
 
-/// A page of RAM, which goes back when nobody has it any more.
+/// A page of RAM, which goes back when its last owner drops it.
 struct Frame {
     ram: Arc<Ram>,
     at: u64,
@@ -70,7 +70,7 @@ impl Ram {
         Arc::new(Ram { file: host::memory(FRAMES * PAGE), free: Mutex::new((0..FRAMES).map(|n| n * PAGE).collect()) })
     }
 
-    /// So many frames, all zero; or none.
+    /// This number of frames, all zero; or none.
     fn take(self: &Arc<Ram>, count: u64) -> Result<Vec<Arc<Frame>>, Errno> {
         let mut free = self.free.lock().unwrap();
         let left = free.len().checked_sub(count as usize).ok_or(Errno::ENOMEM)?;
@@ -282,7 +282,7 @@ fn main() {
     });
     process.caller().unmap(COMMON.start, COMMON.end - COMMON.start).expect("no limit is near");
     process.check();
-    // No frame is lost: these are the pages that somebody wrote.
+    // No frame is lost: these are the pages that were written.
     let in_use = ram.in_use();
     assert_eq!(in_use, PLACE + frames);
     process.caller().unmap(USER.start, USER.end - USER.start).expect("no limit is near");

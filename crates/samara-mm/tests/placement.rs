@@ -238,10 +238,10 @@ fn below_what_grows_down(files: &Files, least: u64, text: &mut Vec<u8>, down: &m
     const LOW: (u64, u64) = (0x4000_0000, 0x5000_0000);
     let plain = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::NORESERVE;
     let map = |at: u64, len: u64, more: MapFlags| {
-        // SAFETY: at a place that the kernel picks, or over memory of this test that nobody uses.
+        // SAFETY: at a place that the kernel picks, or over memory of this test that is not used.
         unsafe { libc::mmap(at as *mut libc::c_void, len as usize, 0, (plain | more).bits() as i32, -1, 0) as u64 }
     };
-    // SAFETY: memory that this test has mapped, and nobody uses.
+    // SAFETY: memory that this test has mapped, and that is not used.
     let unmap = |at: u64, len: u64| assert_eq!(unsafe { libc::munmap(at as *mut libc::c_void, len as usize) }, 0);
     // What a search meets first: before it no gap is left that is wide enough.
     let high = map(0, REGION + HUGE, MapFlags::empty());
@@ -294,7 +294,7 @@ fn child() {
         let one_of = |rng: &mut Rng| rng.below(count) as usize;
         if mine.len() > 150 || (!mine.is_empty() && rng.one_in(4)) {
             let (start, len) = mine.swap_remove(one_of(&mut rng));
-            // SAFETY: memory that this test has mapped, and nobody uses.
+            // SAFETY: memory that this test has mapped, and that is not used.
             assert_eq!(unsafe { libc::munmap(start as *mut libc::c_void, len as usize) }, 0);
             down.remove(&start);
             continue;

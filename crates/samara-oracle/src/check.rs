@@ -424,7 +424,7 @@ const TOO_MANY: &str = "calls near vm.max_map_count, which is above 300,000: too
 const NO_UFFD: &str = "no userfaultfd that protects memory from writing (Linux 5.7; privileges, or the kernel's build)";
 const NO_HUGE: &str = "huge pages: the default ones are not of 2 MiB, or some are free, which calls would take, or MAP_HUGETLB with MAP_NORESERVE is refused";
 
-/// Whether huge pages are of 2 MiB unless somebody asks for another size, and calls find none of
+/// Whether huge pages are of 2 MiB unless another size is asked for, and calls find none of
 /// them.
 fn no_huge_pages() -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -312,7 +312,7 @@ INLINE void tell_two(u32 kind, struct task_struct *task, u64 mm, u32 areas)
     submit(record);
 }
 
-// Copies at most so many steps of a task's stack. A step does not cross a page, so all of it is there
+// Copies at most `most` steps of a task's stack. A step does not cross a page, so all of it is there
 // or nothing. `bottom`: that of the process's first thread.
 INLINE void
 copy_stack(struct call *call, u32 slot, struct task_struct *task, struct pt_regs *regs, u64 bottom, u32 most)

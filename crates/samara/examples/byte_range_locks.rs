@@ -66,7 +66,7 @@ impl Locks {
 
 fn main() -> Result<(), Box<dyn error::Error>> {
     let mut locks = Locks::default();
-    let free = |done: Result<Span, Refused>| done.expect("nobody is in the way");
+    let free = |done: Result<Span, Refused>| done.expect("nothing is in the way");
 
     // Two readers share bytes; a third process may not write there.
     free(locks.lock(1, 0..=99, Kind::Read));

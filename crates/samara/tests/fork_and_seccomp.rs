@@ -67,7 +67,7 @@ fn in_the_midst<R: PinHere<Stamp: Send> + Sync + Send>(reclaim: R, by_handle: bo
         assert!(looked, "by handle: {by_handle}");
     });
     assert_eq!(map.pin().get(5_000).map(|(_, value)| *value), Some(1));
-    // Where nobody stores, a child may store, and its parent does not see it.
+    // Where no thread stores, a child may store, and its parent does not see it.
     let stored = child(|| {
         for i in 0..1_000 {
             map.write().insert(10 * i..=10 * i + 4, i + 7).unwrap();

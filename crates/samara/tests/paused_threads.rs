@@ -13,7 +13,7 @@ type Map = samara::SharedRangeMap<u64, u64, Membarrier, Compact>;
 
 thread_local! { static SLEEPS_AT: Cell<Option<(Point, usize)>> = const { Cell::new(None) }; }
 
-/// 0: nobody sleeps; 1: somebody does; 2: it may wake.
+/// 0: no thread sleeps; 1: one does; 2: it may wake.
 static STATE: AtomicUsize = AtomicUsize::new(0);
 
 /// One test at a time: there is one `STATE`.
@@ -164,7 +164,7 @@ fn a_gap_is_found_from_the_moment_it_is_there() {
     for (step, point) in steps.into_iter().enumerate() {
         // A removal that stays within the entry's leaf passes all steps; others pass fewer.
         let through = (0..5).filter(|i| removal(ENTRIES / 2 + i, point, step >= 3)).count();
-        assert!(through > 0, "nobody came to {point:?}");
+        assert!(through > 0, "no thread came to {point:?}");
     }
 }
 

@@ -60,15 +60,15 @@ fn inserted<V: Made>() -> RangeMap<u64, V> {
     map
 }
 
-/// Frees what nobody sees.
+/// Frees what no reader sees.
 fn settle<V: Made, R: Reclaim>(map: &Map<V, R>) {
     while map.write().reclaim() > 0 {
         thread::yield_now();
     }
 }
 
-/// What is live is what the page says, with so many `SharedWriter`s; then what is left when it is
-/// given back, and when it is packed.
+/// The live bytes are those that the page says, with this number of `SharedWriter`s; also after the
+/// memory is given back, and after the map is packed.
 fn bounded<V: Made, R: Reclaim>(what: &str, map: &Map<V, R>, start: usize, writers: usize) {
     let live = || counting_alloc::live() - start;
     settle(map);

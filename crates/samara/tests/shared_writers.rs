@@ -33,7 +33,7 @@ const STORES: usize = if cfg!(miri) {
 };
 const BLOCKS: u64 = if cfg!(miri) { 12 } else { 150 };
 const BLOCK: u64 = 64;
-/// A block in which nobody stores.
+/// A block in which no thread stores.
 const FREE: u64 = BLOCKS / 2 * THREADS * BLOCK;
 
 /// The entries of one thread's blocks.
@@ -157,7 +157,7 @@ fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
     let mut times: HashMap<u64, usize> = HashMap::new();
     whole.iter().for_each(|(_, value)| *times.entry(**value).or_default() += 2);
     for (_, value) in &whole {
-        assert_eq!(Arc::strong_count(value), times[&**value], "values that nobody sees are still there");
+        assert_eq!(Arc::strong_count(value), times[&**value], "values that no reader sees are still there");
     }
 }
 
@@ -206,7 +206,7 @@ fn counts() {
     assert_eq!(map.pin().iter().map(|(_, count)| *count).sum::<u64>(), THREADS * STORES as u64);
 }
 
-/// A panic in what a store calls leaves the map as it was, and nobody waits.
+/// A panic in what a store calls leaves the map as it was, and no thread waits.
 #[test]
 fn panics() {
     #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The memory of nodes, which come in slabs: all of it is given back, whoever drops the last node
-//! and wherever, and a map that lives long does not need more and more.
+//! The memory of nodes, which come in slabs: all of it is given back, whichever thread drops the
+//! last node, and a map that lives long does not need more and more.
 use samara::{RangeMap, Span};
 
 #[path = "support/counting_alloc.rs"]

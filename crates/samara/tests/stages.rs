@@ -186,7 +186,7 @@ fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
     let mut values: Vec<&Arc<u64>> = whole.iter().map(|(_, value)| value).collect();
     values.sort_by_key(|value| Arc::as_ptr(value));
     for same in values.chunk_by(|a, b| Arc::ptr_eq(a, b)) {
-        assert_eq!(Arc::strong_count(same[0]), 2 * same.len(), "values that nobody sees are still there");
+        assert_eq!(Arc::strong_count(same[0]), 2 * same.len(), "values that no reader sees are still there");
     }
 }
 
@@ -352,7 +352,7 @@ fn what_does_not_fit() {
         assert!(at.is_some());
         assert!(copy.is_empty() && map.pin().iter().eq(before.iter().map(|(span, value)| (*span, value))));
     }
-    // A copy that somebody else has a share of.
+    // A copy that is shared with another owner.
     let mut kept = RangeMap::new();
     let done = writer.stage(Span::new(1_010, 1_011), &mut copy, |mut stage| {
         kept = stage.copy().snapshot();
@@ -369,7 +369,7 @@ fn what_does_not_fit() {
     before.iter().for_each(|(_, value)| assert_eq!(Arc::strong_count(value), 2));
 }
 
-/// A panic leaves the map as it was before the commit, and as it is after it; nobody waits.
+/// A panic leaves the map as it was before the commit, and as it is after it; no thread waits.
 #[test]
 fn panics() {
     let map = lone(200);

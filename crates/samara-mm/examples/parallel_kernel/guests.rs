@@ -78,7 +78,7 @@ pub(crate) fn churn(process: &Process, thread: u64, rounds: u64) -> u64 {
                 process.populate(at, len).expect("the guests use less than there is");
                 pages.fill(fresh.map(|page| Expected { has_frame: true, ..page }));
             }
-            // More than the RAM, over the memory of all: refused, and nobody notices.
+            // More than the RAM, over the memory of all: refused, without an effect on others.
             3 => assert_eq!(process.populate(at, (FRAMES + 1) * PAGE).unwrap_err().errno, Errno::ENOMEM),
             4 => {
                 process.caller().unmap(at, len).expect("no limit is near");
@@ -141,7 +141,7 @@ fn borrow(guest: &mut Guest, count: u64) {
     guest.process.caller().unmap(at, request.len).expect("no limit is near");
 }
 
-/// A call and an access in memory that all threads change. Nobody knows the answers, but a page
+/// A call and an access in memory that all threads change. The answers are not known, but a page
 /// holds zero or what is stored in that page.
 fn quarrel(guest: &mut Guest, random: &mut Random) {
     let range = pages_from(COMMON.start + random.below(5) * PAGE, 1 + random.below(4));

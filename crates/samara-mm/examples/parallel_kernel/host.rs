@@ -13,7 +13,7 @@ pub(crate) fn memory(len: u64) -> File {
     // SAFETY: the name is a C string.
     let fd = unsafe { libc::memfd_create(c"ram".as_ptr(), libc::MFD_CLOEXEC) };
     assert!(fd >= 0, "memfd_create: {}", std::io::Error::last_os_error());
-    // SAFETY: nobody else has this descriptor.
+    // SAFETY: this descriptor has no other owner.
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(len).expect("it may grow");
     file
@@ -83,7 +83,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the window's memory, which nobody uses any more.
+        // SAFETY: the window's memory, which is not used any more.
         unsafe { libc::munmap(self.base as *mut _, (self.user.end - self.user.start) as usize) };
     }
 }

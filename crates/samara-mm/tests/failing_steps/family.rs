@@ -67,7 +67,7 @@ impl Family {
     /// the sums anew, and compares the maps of the files with the areas.
     pub(crate) fn settle(self, r: &mut Rng, what: &str) {
         let spaces = self.spaces.into_inner().unwrap();
-        // Who waits for nobody is granted everything.
+        // A request that waits for none is granted everything.
         let at_once = |space: &Arc<Space>| {
             let whole = space.caller().timeout(Duration::ZERO).exclusive(|_| Ok(((), Plan::default())));
             whole.unwrap_or_else(|error| panic!("{what}: {error}"));

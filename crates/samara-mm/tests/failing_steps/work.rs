@@ -107,7 +107,7 @@ impl Thread {
         match done {
             Ok(done) => Some(done),
             Err(payload) => {
-                assert!(payload.is::<Meant>(), "a panic that nobody meant");
+                assert!(payload.is::<Meant>(), "a panic that was not meant");
                 self.counts.panicked += 1;
                 None
             }
@@ -232,7 +232,7 @@ impl Thread {
         }
     }
 
-    /// Ends a space that nobody else has.
+    /// Ends a space that has no other owner.
     fn end(&mut self, space: Space) {
         self.counts.ended += 1;
         match self.r.below(3) {

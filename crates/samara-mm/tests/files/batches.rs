@@ -114,7 +114,7 @@ fn an_empty_shard_keeps_what_is_promised() {
     (0..20).for_each(|n| batch.link(area(n, n, 1)).unwrap());
     (0..20).for_each(|n| batch.unlink(area(n, n, 1)).unwrap());
     drop(batch);
-    // Now nobody counts on it.
+    // Now nothing counts on it.
     assert!(map.bytes() < kept - 100 * 40);
     many(&map, 1);
     map.check().unwrap();

@@ -96,7 +96,7 @@ fn random_calls_by_threads() {
     check(&files, &[]);
 }
 
-/// What is linked under a space's number by somebody else, or not linked, is a violation.
+/// What is linked under a space's number by another owner, or not linked, is a violation.
 #[test]
 fn a_check_finds_what_is_linked_wrongly() {
     let (space, file) = (shared(), File::new(4));

@@ -102,7 +102,7 @@ fn compare(ops: &[Op]) -> Result<Vec<i64>, String> {
     let mut space = AddressSpace::new(Config { protection_keys: has_protection_keys(), ..Config::default() });
     let Some(stack) = stack_limit() else { return Ok(Vec::new()) };
     space.set_limits(Limits { stack, ..Limits::NONE });
-    // The guards, which nobody may come across: PROT_NONE.
+    // The guards, which no access may come across: PROT_NONE.
     for (start, open) in [(WINDOW.start - PAGE, 998), (WINDOW.end, 999)] {
         let flags = Flags::SHARED | Flags::MAYSHARE | Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         let file = FileId { dev: (0, 1), inode: open, open, name: "/dev/zero (deleted)".into() };

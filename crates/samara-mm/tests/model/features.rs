@@ -168,7 +168,7 @@ fn the_charge_of_what_stays() {
         // Of a part that moves, all that it was a part of.
         s.remap(&remap(21, P, P, 30, true)).unwrap();
         assert_eq!(flags(s, 23).contains(Flags::ACCOUNT), kept);
-        // Whoever moves for good takes the charge along.
+        // A move for good takes the charge along.
         s.remap(&remap(30, P, P, 40, false)).unwrap();
         assert!(flags(s, 40).contains(Flags::ACCOUNT));
         i32::from(kept)

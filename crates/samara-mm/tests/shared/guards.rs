@@ -239,7 +239,7 @@ where
     go
 }
 
-/// In line, whoever asked first is first, as far as ranges meet; others do not wait.
+/// In line, the first request is first, as far as ranges meet; others do not wait.
 #[test]
 fn range_locks_are_granted_in_order() {
     let space: SharedAddressSpace<_, _, InLine> =

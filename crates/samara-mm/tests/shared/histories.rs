@@ -87,7 +87,7 @@ fn histories(
     let in_line = histories_of::<InLine>(rounds / 2, &mut world, draw);
     let queued = |met: &Met| (met.statistics.queued, met.statistics.waited);
     assert!(FEW || queued(&aside).0 < queued(&aside).1 / 2, "most stand aside, and get it then: {aside:?}");
-    assert_eq!(queued(&in_line).0, queued(&in_line).1, "nobody stands aside");
+    assert_eq!(queued(&in_line).0, queued(&in_line).1, "no call stands aside");
     [aside, in_line]
 }
 

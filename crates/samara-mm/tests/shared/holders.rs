@@ -347,7 +347,7 @@ fn spaces_of(answer: &[SpaceRange]) -> Vec<u64> {
     answer.iter().map(|holder| holder.space).collect()
 }
 
-/// Whoever has the page all the time is named, at one place or the other if it moves.
+/// Each holder that has the page all the time is named, at one place or the other if it moves.
 #[test]
 fn asked_while_others_fork_move_and_exit() {
     let first = &family();
@@ -409,7 +409,7 @@ fn asked_while_a_space_moves_memory_for_the_first_time() {
     }
 }
 
-/// It can be asked where a call or a fault waits for nobody: in `apply`, and with a guard.
+/// It can be asked where a call or a fault waits for nothing: in `apply`, and with a guard.
 #[test]
 fn asked_with_a_range_locked_and_with_a_guard() {
     let first = family();
@@ -489,7 +489,7 @@ fn what_is_refused_and_what_has_no_holder() {
     let space = family();
     assert_eq!(space.holders(HELD + 64 * PAGE), Ok(vec![]));
     space.map(&MapRequest::anonymous(HELD + 4 * PAGE, PAGE, Prot::READ)).unwrap();
-    assert_eq!(space.holders(HELD + 4 * PAGE), Ok(vec![]), "nobody wrote it");
+    assert_eq!(space.holders(HELD + 4 * PAGE), Ok(vec![]), "it was not written");
     let shared = HELD + 8 * PAGE;
     space.map(&MapRequest::file(shared, 2 * PAGE, Prot::RW, MapFlags::SHARED, file, 0)).unwrap();
     assert_eq!(space.holders(shared + PAGE + 7), Err(HoldersError::Shared(shared + PAGE)));

@@ -139,7 +139,7 @@ fn an_image_is_what_the_calls_of_a_loader_leave() {
 }
 
 /// The range that is reserved first joins both neighbours, and what is mapped over it parts them
-/// again: the right one, to which nobody has written, then has the identity of the left one.
+/// again: the right one, which was not written, then has the identity of the left one.
 #[test]
 fn neighbours_that_were_joined_for_a_while() {
     let mut one = AddressSpace::<FileId>::new(Config::default());

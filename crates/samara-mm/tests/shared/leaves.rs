@@ -281,7 +281,7 @@ fn a_child_changes_leaves() {
     }
 }
 
-/// Threads move one break: heap and break agree whenever nobody moves them, and each move is one
+/// Threads move one break: heap and break agree whenever no thread moves them, and each move is one
 /// that a space with one owner would make.
 #[test]
 fn threads_that_move_the_break() {

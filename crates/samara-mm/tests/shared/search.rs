@@ -113,7 +113,7 @@ fn a_place_that_is_taken_meanwhile_is_not_given_twice() {
     beside(&space, &rw(0, 2), |go| {
         let timeout = place(space.caller().timeout(SOON).mmap(&rw(0, 1), &mut Linux));
         assert_eq!(timeout, Err(Errno::ETIMEDOUT));
-        // Elsewhere nobody waits.
+        // Elsewhere no call waits.
         let hint = TOP - 64 * PAGE;
         assert_eq!(place(space.caller().timeout(SOON).mmap(&rw(hint, 1), &mut Linux)), Ok(hint));
         let waited = space.statistics().waited;

@@ -279,7 +279,7 @@ pub(crate) fn space_with<B: Backing, I: AreaIndex<B>>(r: &mut Rng, bases: Bases)
 /// Waits as [`Sleep`] does, and stands aside `PATIENCE` times.
 pub(crate) struct Aside<const PATIENCE: u32>;
 
-/// Whoever comes first is first.
+/// The first to come is first.
 pub(crate) type InLine = Aside<0>;
 
 impl<const PATIENCE: u32> Wait for Aside<PATIENCE> {

@@ -1,5 +1,5 @@
 //! Linux's settings of huge pages for shared memory: reads them, and changes them for a moment.
-//! They hold for the whole machine, so whoever changes them holds a lock on their file, and
+//! They hold for the whole machine, so a test that changes them holds a lock on their file, and
 //! restores them at once.
 
 use samara_mm::{PageSize, SharedHuge};

@@ -46,7 +46,7 @@ pub(super) enum What {
     Killed { status: i32 },
     /// The task ended.
     Ended,
-    /// The ring reports that so many records were lost before this one.
+    /// The number of records that the ring lost before this one.
     Lost(u64),
     /// Records were lost between this record's time and `until` ([`Record::loss`]).
     Loss { until: u64 },

@@ -199,7 +199,7 @@ fn within_a_store() {
         let inner = || second.take().expect("once").insert(1_000..=1_004, 2).unwrap();
         told(STORE, || _ = writer.modify(1_000, |_| inner()).unwrap());
     }
-    // Looking, and trying, wait for nobody.
+    // Looking, and trying, wait for no thread.
     for by in [&by_handle as &dyn Fn(Inner<'_>), &by_writer] {
         by(&|| {
             assert!(map.try_write().is_err());
@@ -234,7 +234,7 @@ fn a_clone_that_stores() {
     MAP.write().check().unwrap();
 }
 
-/// Each of two goes on until both have gone so many rounds: nobody is kept waiting for ever.
+/// Each of two goes on until both have gone this number of rounds: none is kept waiting for ever.
 fn both_go_on(turns: [&(dyn Fn(u64) -> Result<(), StoreError> + Sync); 2]) {
     let rounds = if cfg!(miri) { 2 } else { 300 };
     let done = [const { AtomicUsize::new(0) }; 2];

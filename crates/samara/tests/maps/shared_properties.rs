@@ -60,7 +60,7 @@ fn property<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
     let options = SharedOptions { reclaim, hold_guards: holds, take_snapshots: shares, leave_thin_nodes: thins };
-    // So many pages are more than a root of leaves takes.
+    // This number of pages is more than a root of leaves takes.
     let filled = if universe == TALL { if cfg!(miri) { 120 } else { 4_000 } } else { 0 };
     let stats =
         campaign_shared::<K, V, R, S>(Campaign { name, universe, ops, script: script.min(ops), filled }, options);

@@ -6,7 +6,7 @@ pub(crate) fn fuses() -> impl Iterator<Item = u64> {
     (0..dense).chain((dense..20_000).step_by(if cfg!(miri) { 211 } else { 61 }))
 }
 
-/// Shows only panics that nobody asked for.
+/// Shows only panics that were not asked for.
 pub(crate) fn quiet(test: fn()) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
