@@ -21,6 +21,7 @@ mod output_file;
 mod pace;
 mod refused;
 mod report;
+mod sentence;
 mod summary;
 mod survey;
 mod top;

@@ -347,6 +347,7 @@ pub(crate) fn gloss(reason: &str) -> &'static str {
         "accounting" => " (one was writable once)",
         "seal" => " (one is sealed, by mseal)",
         "anonymous-offset" => " (written pages of a file moved)",
+        "not-recorded" => " (for example a memory policy, or pages that were written or moved before)",
         _ => "",
     }
 }

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use crate::cli::Weight;
 use crate::format::{bytes, count, plural, time};
 use crate::output::{BOLD, DIM, clean, short, styled};
-use crate::summary::{self, gloss, reason_text, reasons_text};
+pub(crate) use crate::sentence::{sentence, word};
+use crate::summary::{self, reasons_text};
 use crate::{call_arguments, line};
 
 /// What is said of areas where events were lost.
@@ -164,120 +165,6 @@ pub(crate) fn what(site: &Site) -> String {
         (EventKind::Found, _) => "there when the recording began".to_owned(),
         (EventKind::Learnt, _) => "no call (a stack that grew, for example)".to_owned(),
         (kind, _) => kind_name(kind).to_owned(),
-    }
-}
-
-/// The size of a verdict's guards, holes or stacks: the one that most of them have.
-fn common(v: &Verdict) -> String {
-    match v.common_times {
-        times if times * 10 >= v.times * 9 => bytes(v.common),
-        times if times * 2 > v.times => format!("mostly {}", bytes(v.common)),
-        _ => format!("{} to {}", bytes(v.sizes.0), bytes(v.sizes.1)),
-    }
-}
-
-/// A verdict in one sentence.
-pub(crate) fn sentence(v: &Verdict) -> String {
-    let (areas, fewer) = (plural(v.areas, "area"), count(v.would_go));
-    let (common, all) = (common(v), bytes(v.bytes));
-    match (v.kind, v.pattern) {
-        (VerdictKind::KeptApart, Some(PatternKind::GuardPages)) => format!(
-            "{areas} with {} of {common} between them; without the guards there would be {fewer} fewer",
-            plural(v.times, "guard")
-        ),
-        (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => format!(
-            "{areas} of a file mapped twice, writable and executable (a JIT); mapped in one piece there would be {fewer} fewer"
-        ),
-        (VerdictKind::KeptApart, Some(PatternKind::Relro)) => format!(
-            "{} of libraries, read-only after relocation (RELRO); without it there would be {fewer} fewer",
-            plural(v.times, "part")
-        ),
-        (VerdictKind::KeptApart, Some(PatternKind::FileViews)) => format!(
-            "{areas} are pieces of one file ({}) in {}; mapped in larger pieces there would be {fewer} fewer",
-            short(&clean(&v.file)),
-            plural(v.times, "view")
-        ),
-        (VerdictKind::KeptApart, _) => apart(v),
-        (VerdictKind::Fragmented, _) => format!(
-            "{areas} around {} of {common} (in all {all}), where parts were unmapped; without the holes there would be {fewer} fewer",
-            plural(v.times, "hole")
-        ),
-        (VerdictKind::Concurrent, Some(PatternKind::Arenas)) => arenas(v),
-        (VerdictKind::Concurrent, Some(PatternKind::GuardedStacks)) => {
-            format!("{areas} of {} of {common}, each with a guard (coroutines?)", plural(v.times, "stack"))
-        }
-        (VerdictKind::Concurrent, _) => {
-            format!("{areas} of {} of {common}, with their guards", plural(v.times, "thread stack"))
-        }
-        (VerdictKind::Reserved, _) => {
-            format!("{areas} of {} without access, {all}: addresses kept from other mappings", plural(v.times, "range"))
-        }
-        (VerdictKind::NoHugePage, _) => format!(
-            "{areas} that asked for huge pages have room for none, {all}: they have {common}, and one takes 2 MiB from a multiple of 2 MiB on"
-        ),
-        (VerdictKind::ManyFiles, Some(PatternKind::LibraryCopies)) => format!(
-            "{} in {}, with equal segments (copies of a library?): {areas}, {all}",
-            count(v.times),
-            clean(&v.folder)
-        ),
-        (VerdictKind::ManyFiles, _) => {
-            let each = if v.areas == v.times { "one area each".to_owned() } else { areas };
-            format!("{} in {}, {each}, {all}", count(v.times), clean(&v.folder))
-        }
-        (VerdictKind::OneOrigin, _) => format!("{areas} that have one origin and no other verdict, {all}"),
-        (VerdictKind::Leaked, Some(_)) => format!("{areas} of files that were deleted and are still mapped, {all}"),
-        _ => {
-            let kept = v.parts.first().and_then(|part| part.kept).map_or_else(String::new, |kept| {
-                format!(": {} of {} are still mapped", count(kept.alive), plural(kept.made, "mapping"))
-            });
-            format!("{areas}, {all}{kept}, and they came up to the end")
-        }
-    }
-}
-
-/// Heaps of malloc, with the number of arenas if a thread mapped several heaps.
-fn arenas(v: &Verdict) -> String {
-    let (areas, heaps) = (plural(v.areas, "area"), plural(v.times, "heap"));
-    match v.arenas {
-        1 if v.times > 1 => format!("{areas} of {heaps} of malloc (glibc), all of one arena"),
-        n if n < v.times => {
-            format!("{areas} of {heaps} of malloc (glibc), in {} of as many threads", plural(n, "arena"))
-        }
-        _ => format!("{areas} of {} of malloc (glibc)", plural(v.times, "arena")),
-    }
-}
-
-fn apart(v: &Verdict) -> String {
-    let left = v.areas.saturating_sub(v.would_go).max(1);
-    let (areas, left) = (plural(v.areas, "area"), count(left));
-    let why: Vec<&str> = reasons(&v.reason).collect();
-    match why.as_slice() {
-        ["protection"] => format!("{areas} would be {left}, if all had the same protection"),
-        [] => format!("{areas} could be {left}, and nothing keeps them apart but that no call has touched them since"),
-        ["offset"] if v.moved => {
-            format!("{areas} could be {left}, but for offset (moved memory keeps the offset that it had)")
-        }
-        [one] => format!("{areas} could be {left}, but for {}{}", reason_text(one), gloss(one)),
-        more => {
-            let fewer = count(v.times.min(v.areas.saturating_sub(1)));
-            format!(
-                "{areas}, apart by {} at once; without all of these there would be {fewer} fewer",
-                reasons_text(more, " and ")
-            )
-        }
-    }
-}
-
-/// The verdict's kind for a person.
-pub(crate) fn word(kind: VerdictKind) -> &'static str {
-    match kind {
-        VerdictKind::Leaked => "never unmapped",
-        VerdictKind::KeptApart => "kept apart",
-        VerdictKind::Concurrent => "at once",
-        VerdictKind::NoHugePage => "no huge page",
-        VerdictKind::ManyFiles => "many files",
-        VerdictKind::OneOrigin => "one origin",
-        other => other.name(),
     }
 }
 
@@ -496,6 +383,7 @@ fn verdicts(why: &Why, sites: Sites<'_>) -> Value {
             "pattern": v.pattern.map(PatternKind::name),
             "reasons": reasons(&v.reason).collect::<Vec<_>>(),
             "moved": v.moved,
+            "inferred": v.inferred,
             "folder": Some(&v.folder).filter(|folder| !folder.is_empty()),
             "file": Some(&v.file).filter(|file| !file.is_empty()),
             "arenas": Some(v.arenas).filter(|arenas| *arenas > 0),
@@ -567,7 +455,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
     crate::survey::extend(
         &mut all,
         json!({
-            "boundaries": boundaries(why),
+            "boundaries": boundaries(why, sites),
             "sites": named.iter().filter_map(site).collect::<Vec<_>>(),
             "sites_left_out": left_out.len(),
         }),
@@ -576,12 +464,17 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
 }
 
 /// Boundaries between areas that touch: reasons and sites. -1 stands for no site, or many.
-pub(crate) fn boundaries(why: &Why) -> Value {
+pub(crate) fn boundaries(why: &Why, sites: Sites<'_>) -> Value {
+    // What else keeps memory apart that was there when the recording began is not known.
+    let was_there = |number: u32| sites.site(number).is_some_and(|site| site.kind == EventKind::Found);
+    let is_known = |b: &Between| {
+        b.changers != (None, None) || b.makers.is_none_or(|(low, high)| !was_there(low) && !was_there(high))
+    };
     let number = |site: Option<u32>| site.map_or(-1, i64::from);
     let one = |b: &Between| {
         let all: Vec<_> = reasons(&b.reason).collect();
         json!({
-            "would_go": if all.len() == 1 { b.boundaries } else { 0 },
+            "would_go": if all.len() == 1 && is_known(b) { b.boundaries } else { 0 },
             "text": reasons_text(&all, ", "), "reasons": all, "count": b.boundaries, "first": b.first,
             "sites": [number(b.makers.map(|makers| makers.0)), number(b.makers.map(|makers| makers.1))],
             "changed": [number(b.changers.0), number(b.changers.1)],

@@ -153,6 +153,61 @@ fn every_verdict() {
     insta::assert_snapshot!(made.screen());
 }
 
+/// What was there when the recording began is said as that, and figures as the most that may go.
+#[test]
+fn what_was_there_is_no_fact() {
+    let told = |like: &dyn Fn(u64) -> AreaRecord| {
+        let mut made = Made::new();
+        let areas = (0..100).map(|i| AreaRecord { start: like(i).start * PAGE, end: like(i).end * PAGE, ..like(i) });
+        let areas = areas.collect();
+        made.add(EventKind::Found, None, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX), areas);
+        let summary = made.summary();
+        let largest = summary.largest.as_ref().unwrap();
+        let why = largest.why.as_ref().unwrap();
+        let json = parts(why, Sites::of(&summary));
+        assert_eq!(json["verdicts"][0]["inferred"], true);
+        let would_go: u64 =
+            json["boundaries"].as_array().unwrap().iter().map(|b| b["would_go"].as_u64().unwrap()).sum();
+        assert_eq!(would_go, 0, "what else keeps them apart is not known");
+        sentence(&why.verdicts[0])
+    };
+    let touching = |i: u64, perms: u8, apart: &str| AreaRecord {
+        start: 1000 + i,
+        end: 1001 + i,
+        apart: if i == 0 { "" } else { apart }.into(),
+        ..memory(perms)
+    };
+    let is = |told: String, sentence: &str| {
+        assert_eq!(told, format!("100 areas, there when the recording began, {sentence}"));
+    };
+    is(
+        told(&|i| AreaRecord { start: 1000 + 3 * i, end: 1002 + 3 * i, ..memory(3) }),
+        "around 99 holes of 4 KiB (in all 396 KiB), unmapped or never mapped; \
+         without the holes there would be at most 99 fewer",
+    );
+    is(
+        told(&|i| touching(i, 3, "offset+anonymous-identity")),
+        "are apart by something that was not recorded \
+         (for example a memory policy, or pages that were written or moved before)",
+    );
+    is(
+        told(&|i| touching(i, 3, "seal")),
+        "are apart by seal (one is sealed, by mseal); without it there would be at most 99 fewer",
+    );
+    is(
+        told(&|i| touching(i, 3, "seal+lock")),
+        "are apart by seal and lock at once; without all of these there would be at most 99 fewer",
+    );
+    is(
+        told(&|i| touching(i, 1 + 2 * (i as u8 & 1), "protection")),
+        "differ in protection; with the same one there would be at most 99 fewer",
+    );
+    is(
+        told(&|i| touching(i, 3 * (i as u8 & 1), "protection")),
+        "with 50 guards of 4 KiB between them; without the guards there would be at most 99 fewer",
+    );
+}
+
 /// The sizes in a sentence are in the JSON too.
 #[test]
 fn sizes_are_told_as_json() {

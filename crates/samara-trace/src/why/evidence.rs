@@ -24,6 +24,8 @@ pub(super) struct Cause {
     /// The reasons, the folder, or the file.
     pub(super) reason: String,
     pub(super) moved: bool,
+    /// See [`Verdict::inferred`].
+    pub(super) inferred: bool,
     /// The first site of the place that did it.
     pub(super) by: u32,
 }
@@ -152,6 +154,7 @@ impl Evidence {
             pattern: cause.pattern,
             reason,
             moved: cause.moved,
+            inferred: cause.inferred,
             folder,
             file,
             arenas: seen.threads.len() as u64,

@@ -21,6 +21,8 @@ mod callers;
 #[cfg(test)]
 mod cause_tests;
 mod evidence;
+#[cfg(test)]
+mod inferred_tests;
 mod piece;
 mod stacks;
 mod tables;
@@ -49,7 +51,8 @@ pub enum VerdictKind {
     /// the space's events or quarters of time suffice, so neither a pause of the program nor many
     /// other calls hide a leak. Also deleted files that are still mapped.
     Leaked,
-    /// Memory in pieces, with holes where single parts were unmapped.
+    /// Memory in pieces, with holes where single parts were unmapped. In memory that was there when
+    /// the recording began, the holes may never have been mapped ([`Verdict::inferred`]).
     Fragmented,
     /// Areas that touch and could be one but for a reason: guard pages, a part with another
     /// protection ([`Verdict::pattern`]), or what the kernel compares ([`Verdict::reason`]).
@@ -136,8 +139,12 @@ pub struct Verdict {
     pub kind: VerdictKind,
     /// What the areas look like, if that is how they were found.
     pub pattern: Option<PatternKind>,
-    /// For areas that are kept apart: the reasons, joined by `+`.
+    /// For areas that are kept apart: the reasons, joined by `+`. `not-recorded` stands for what
+    /// neither a call nor `/proc` showed of memory that was there when the recording began.
     pub reason: String,
+    /// Whether it follows from areas that were there when the recording began, and from no recorded
+    /// call. [`would_go`](Self::would_go) is then the most that may go.
+    pub inferred: bool,
     /// For areas that are kept apart by `offset`: whether calls moved them there. Moved memory
     /// keeps its offset.
     pub moved: bool,

@@ -1,11 +1,19 @@
 //! The history of one piece of memory: the event that mapped it, and for each of its attributes the
 //! event that changed that last. So a verdict about a protection names the call that set the
-//! protection, even if a later call changed something else. Knows no areas.
+//! protection, even if a later call changed something else. Of areas it knows only why two are not
+//! one.
+
+use std::borrow::Cow;
 
 use samara_mm::Advice;
 
 use crate::calls::{Sets, row_of};
+use crate::event::AreaRecord;
 use crate::file::{reason_name, reasons};
+use crate::survey::is_anonymous;
+
+/// The reason of what no call and no file of `/proc` showed.
+pub(super) const NOT_RECORDED: &str = "not-recorded";
 
 /// In the number of an event: the area was there, and this is its address.
 pub(super) const FOUND: u64 = 1 << 63;
@@ -137,4 +145,26 @@ impl Piece {
     pub(super) fn cut_for(&self, apart: &str) -> Option<Act> {
         self.changed_for(apart).or(self.over.map(|_| self.made))
     }
+}
+
+/// Why two areas that touch are not one, as far as that is known of their pieces. The kernel shows
+/// of memory that was there when the recording began neither the file's open description, nor which
+/// pages were written before others, nor the offset of memory without a file. A recorder assumes
+/// these where nothing else explains a boundary.
+pub(super) fn known<'a>([a, b]: [&'a AreaRecord; 2], [low, high]: [&Piece; 2]) -> Cow<'a, str> {
+    if low.is_observed() && high.is_observed() {
+        return (&*b.apart).into();
+    }
+    let is_assumed = |reason: &str| match reason {
+        "anonymous-identity" | "anonymous-offset" | "open-file" => true,
+        other => other == "offset" && is_anonymous(a) && is_anonymous(b),
+    };
+    let is_set = |reason: &str| [low, high].iter().any(|piece| piece.changed_for(reason).is_some());
+    let mut all: Vec<&str> = reasons(&b.apart).filter(|reason| !is_assumed(reason) || is_set(reason)).collect();
+    let is_open = all.len() < reasons(&b.apart).count() || (all.is_empty() && a.perms == b.perms);
+    // A policy that was read after the areas explains what was assumed before.
+    if is_open && !all.contains(&"policy") {
+        all.push(NOT_RECORDED);
+    }
+    all.join("+").into()
 }

@@ -1,10 +1,11 @@
 //! The memory of each site in a space, and the boundaries between areas that touch.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::births::Births;
-use super::piece::{Act, Piece};
+use super::piece::{Act, Piece, known};
 use super::{BETWEEN, Between, Holding, Kept};
 use crate::event::AreaRecord;
 
@@ -29,17 +30,19 @@ pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32
 pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
     let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| **piece);
     /// The reason, who made both sides, and who changed them.
-    type Kind<'a> = (&'a str, Option<(u32, u32)>, (Option<u32>, Option<u32>));
+    type Kind<'a> = (Cow<'a, str>, Option<(u32, u32)>, (Option<u32>, Option<u32>));
     let mut all: HashMap<Kind<'_>, (u64, u64)> = HashMap::new();
     for pair in areas.windows(2).filter(|pair| pair[0].end == pair[1].start) {
         let at = pair[1].start;
         let (Some(before), Some(after)) = (piece(at - 1), piece(at)) else { continue };
-        let changer = |piece: Piece| piece.changed_for(&pair[1].apart).map(|act| act.site);
-        let kind = (&*pair[1].apart, Some((before.made.site, after.made.site)), (changer(before), changer(after)));
+        let apart = known([&pair[0], &pair[1]], [&before, &after]);
+        let changer = |piece: Piece| piece.changed_for(&apart).map(|act| act.site);
+        let changers = (changer(before), changer(after));
+        let kind = (apart, Some((before.made.site, after.made.site)), changers);
         all.entry(kind).or_insert((0, at)).0 += 1;
     }
     let between = |((reason, makers, changers), (boundaries, first)): (Kind<'_>, (u64, u64))| Between {
-        reason: reason.to_owned(),
+        reason: reason.into_owned(),
         makers,
         changers,
         boundaries,

@@ -10,7 +10,7 @@ use samara_mm::{Flags, PageSize};
 use super::births::Births;
 use super::callers::Callers;
 use super::evidence::{Cause, Evidence, LEAST};
-use super::piece::{Act, Piece, last};
+use super::piece::{Act, NOT_RECORDED, Piece, known, last};
 use super::{Kept, Role, Verdict, VerdictKind};
 use super::{advice, stacks};
 use crate::event::AreaRecord;
@@ -122,10 +122,16 @@ impl<'a> Scene<'a> {
         pattern: Option<PatternKind>,
         reason: &str,
         by: Option<Act>,
+        inferred: bool,
     ) -> &mut Evidence {
         let by = by.map_or(0, |act| self.callers.of(act.site));
-        let cause = Cause { kind, pattern, reason: reason.to_owned(), moved: false, by };
+        let cause = Cause { kind, pattern, reason: reason.to_owned(), moved: false, inferred, by };
         self.found.entry(cause).or_default()
+    }
+
+    /// Whether this is no call, but memory that was there when the recording began.
+    fn was_there(&self, act: Option<Act>) -> bool {
+        act.is_some_and(|act| self.callers.is_found(act.site))
     }
 
     /// Verdicts by what areas look like. Returns the areas of patterns whose boundaries are
@@ -153,6 +159,8 @@ impl<'a> Scene<'a> {
             let (mut made, mut cuts) = (maker, Vec::new());
             if member.kind == PatternKind::GuardPages {
                 (made, cuts) = self.of_guard(area);
+                // No call of what was there is known.
+                cuts.retain(|act| !self.was_there(Some(*act)));
                 changer = cuts.iter().copied().max_by_key(|act| act.event);
             }
             let is_closed = area.perms & 7 == 0;
@@ -199,7 +207,14 @@ impl<'a> Scene<'a> {
                 PatternKind::ThreadStacks if !is_of_thread() => PatternKind::GuardedStacks,
                 kind => kind,
             };
-            let seen = self.evidence(kind, Some(pattern), "", by);
+            // A stack that a thread began with is known to be one.
+            let is_guess = match kind {
+                VerdictKind::KeptApart => true,
+                VerdictKind::Concurrent => stacks::is_of_thread(self.births, stack.start, stack.end) != Some(true),
+                _ => false,
+            };
+            let inferred = is_guess && self.was_there(by.or(maker));
+            let seen = self.evidence(kind, Some(pattern), "", by, inferred);
             seen.area(area);
             near.into_iter().flatten().for_each(|area| seen.area(area));
             seen.would_go += match member.kind {
@@ -238,18 +253,19 @@ impl<'a> Scene<'a> {
         let areas = self.areas;
         for Pieces { views, areas, would_go } in views(areas) {
             let by = self.maker(areas[0].start);
-            let name = areas[0].name.clone();
+            let (name, inferred) = (areas[0].name.clone(), self.was_there(by));
+            let (kind, pattern) = (VerdictKind::KeptApart, Some(PatternKind::FileViews));
             // Of another file of this name, or of other pieces of it.
-            let before = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by).times;
+            let before = self.evidence(kind, pattern, &name, by, inferred).times;
             for area in &areas {
                 let maker = self.maker(area.start);
-                let seen = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by);
+                let seen = self.evidence(kind, pattern, &name, by, inferred);
                 seen.area(area);
                 seen.instance(area.start, area.end);
                 seen.part(callers, Role::Made, maker);
                 explained.insert(area.start);
             }
-            let seen = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by);
+            let seen = self.evidence(kind, pattern, &name, by, inferred);
             seen.times = before + views;
             seen.would_go += would_go;
         }
@@ -298,7 +314,7 @@ impl<'a> Scene<'a> {
             let maker = self.maker(area.start);
             let new = !files.contains_key(&*area.name);
             let by = *files.entry(&area.name).or_insert(maker);
-            let seen = self.evidence(VerdictKind::ManyFiles, Some(*kind), folder, by);
+            let seen = self.evidence(VerdictKind::ManyFiles, Some(*kind), folder, by, false);
             seen.area(area);
             if new {
                 seen.instance(area.start, area.end);
@@ -331,6 +347,7 @@ impl<'a> Scene<'a> {
                 pattern: None,
                 reason: String::new(),
                 moved: false,
+                inferred: false,
                 by: function,
             };
             let seen = self.found.entry(cause).or_default();
@@ -355,26 +372,27 @@ impl<'a> Scene<'a> {
             // What gave one of them its attributes, or mapped one into the other's memory.
             let is_within = low.root() == high.root();
             let both = [low, high];
-            let later = both.map(|one| if is_within { one.cut_for(&b.apart) } else { one.changed_for(&b.apart) });
+            let are_anonymous = is_anonymous(a) && is_anonymous(b);
+            let apart = known([a, b], [&low, &high]);
+            let later = both.map(|one| if is_within { one.cut_for(&apart) } else { one.changed_for(&apart) });
             let (locks, later) = (last([low.locked, high.locked]), last(later));
             let is_cut = is_within && later.is_some();
             // The calls that made memory before the recording are not known.
             let were_there = callers.is_found(low.made.site) && a.perms & SHARED != 0 && continues(a, b);
-            let are_anonymous = is_anonymous(a) && is_anonymous(b);
             let is_one_site = low.made.site == high.made.site && (are_anonymous || were_there);
             // A loader maps the segments of a library into the mapping of its file.
             let is_mapped = low.protected.or(high.protected).is_none();
             let is_segment = is_cut && is_mapped && is_same_file(a, b) && self.code.contains(&(a.dev, a.inode));
             let moved = last([low.moved, high.moved]).filter(|_| is_moved(&b.apart));
-            let is_piece = b.apart == "offset" && [a, b].iter().all(|one| self.in_pieces.contains(&one.start));
+            let is_piece = apart == "offset" && [a, b].iter().all(|one| self.in_pieces.contains(&one.start));
             let reason = match () {
                 () if is_segment => continue,
                 () if alike(a, b) && moved.is_some() => "offset".to_owned(),
-                () if alike(a, b) => b.apart.clone(),
-                () if is_piece && is_same_file(a, b) && a.perms == b.perms => b.apart.clone(),
+                () if alike(a, b) => apart.into_owned(),
+                () if is_piece && is_same_file(a, b) && a.perms == b.perms => apart.into_owned(),
                 // One mapping with a part that got another protection, or mappings from one place
                 // in the program.
-                () if a.perms != b.perms && (is_cut || is_one_site) => by_protection(&b.apart),
+                () if a.perms != b.perms && (is_cut || is_one_site) => by_protection(&apart),
                 () => continue,
             };
             let later = if reason == "lock" { locks.or(later) } else { moved.or(later) };
@@ -387,6 +405,7 @@ impl<'a> Scene<'a> {
                 pattern,
                 reason: reason.to_owned(),
                 moved: moved.is_some() && alike(a, b),
+                inferred: later.is_none() && both.iter().any(|one| self.callers.is_found(one.made.site)),
                 by,
             };
             let seen = self.found.entry(cause).or_default();
@@ -399,7 +418,7 @@ impl<'a> Scene<'a> {
                 && low.flagged.is_some()
                 && high.flagged.is_some()
                 && place(low.flagged) != place(high.flagged);
-            seen.would_go += u64::from(reasons(reason).count() <= 1 && !two);
+            seen.would_go += u64::from(reasons(reason).count() <= 1 && reason != NOT_RECORDED && !two);
             seen.instance(b.start, b.end);
             seen.part(callers, Role::Made, Some(high.made));
             // The calls that set each of the attributes; the last of them is the cause.
@@ -424,15 +443,17 @@ impl<'a> Scene<'a> {
             let (Some(low), Some(high)) = (low, high) else { continue };
             let is_one = low.made.event == high.made.event || (is_anonymous(a) && alike(a, b) && a.perms == b.perms);
             let were_there = [low, high].iter().all(|piece| callers.is_found(piece.made.site));
-            let is_hole = self.births.freed.covers(hole) || were_there && hole_between(a, b).is_some();
+            let is_freed = self.births.freed.covers(hole);
+            let is_hole = is_freed || were_there && hole_between(a, b).is_some();
             if !is_one || !is_hole {
                 continue;
             }
-            let by = self.births.freed.get(a.end).map(|(_, act)| *act);
+            // Calls that unmapped only a part of a hole do not explain it.
+            let by = self.births.freed.get(a.end).map(|(_, act)| *act).filter(|_| is_freed);
             let places = |piece: Piece| piece.flags().map(|act| act.map(|act| callers.of(act.site)));
             let names = a.name == b.name || !a.name.starts_with("[anon:") && !b.name.starts_with("[anon:");
             let go_on = alike(a, b) && names && places(low) == places(high);
-            let seen = self.evidence(VerdictKind::Fragmented, None, "", by);
+            let seen = self.evidence(VerdictKind::Fragmented, None, "", by, !is_freed);
             seen.areas.insert(a.start);
             seen.areas.insert(b.start);
             seen.bytes = seen.bytes.saturating_add(b.start - a.end);
@@ -450,20 +471,21 @@ impl<'a> Scene<'a> {
         // With another reason beside them, they are another cause.
         let is_flags = |cause: &Cause| cause.kind == VerdictKind::KeptApart && reason_name(&cause.reason) == "flags";
         let is_alone = |cause: &Cause| is_flags(cause) && reasons(&cause.reason).count() == 1;
-        let mut most: BTreeMap<u32, u64> = BTreeMap::new();
+        let key = |cause: &Cause| (cause.by, cause.inferred);
+        let mut most: BTreeMap<(u32, bool), u64> = BTreeMap::new();
         for (cause, seen) in self.found.iter().filter(|(cause, _)| is_alone(cause)) {
-            let times = most.entry(cause.by).or_default();
+            let times = most.entry(key(cause)).or_default();
             *times = seen.times.max(*times);
         }
-        let mut joined: BTreeMap<u32, (Flags, Evidence)> = BTreeMap::new();
+        let mut joined: BTreeMap<(u32, bool), (Flags, Evidence)> = BTreeMap::new();
         for (cause, seen) in mem::take(&mut self.found) {
             // A few may lie beside memory that has to do with others.
-            let few = most.get(&cause.by).is_none_or(|most| seen.times * FEW_FLAGS < *most);
+            let few = most.get(&key(&cause)).is_none_or(|most| seen.times * FEW_FLAGS < *most);
             if few || !is_alone(&cause) {
                 self.found.insert(cause, seen);
                 continue;
             }
-            let (flags, all) = joined.entry(cause.by).or_default();
+            let (flags, all) = joined.entry(key(&cause)).or_default();
             *flags |= flags_from(&cause.reason);
             all.join(seen);
         }
@@ -471,9 +493,9 @@ impl<'a> Scene<'a> {
             true => HashMap::new(),
             false => self.areas.iter().map(|area| (area.start, size(area))).collect(),
         };
-        for (by, (flags, seen)) in joined {
-            let cause =
-                Cause { kind: VerdictKind::KeptApart, pattern: None, reason: flags_reason(flags), moved: false, by };
+        for ((by, inferred), (flags, seen)) in joined {
+            let (kind, reason) = (VerdictKind::KeptApart, flags_reason(flags));
+            let cause = Cause { kind, pattern: None, reason, moved: false, inferred, by };
             // A few of these very flags may have been left.
             let all = self.found.entry(cause).or_default();
             all.join(seen);
@@ -492,7 +514,7 @@ impl<'a> Scene<'a> {
                 continue;
             }
             let maker = self.maker(area.start);
-            let seen = self.evidence(VerdictKind::NoHugePage, None, "", Some(by));
+            let seen = self.evidence(VerdictKind::NoHugePage, None, "", Some(by), false);
             seen.area(area);
             seen.instance(area.start, area.end);
             seen.part(callers, Role::Made, maker);
@@ -549,7 +571,7 @@ impl<'a> Scene<'a> {
             }
             // Several stacks of one place are one cause.
             let by = areas.first().and_then(|area| self.maker(area.start));
-            let seen = self.evidence(VerdictKind::Leaked, None, "", by);
+            let seen = self.evidence(VerdictKind::Leaked, None, "", by, false);
             seen.kept = Some(seen.kept.map_or(kept, |all| Kept {
                 made: all.made + kept.made,
                 alive: all.alive + kept.alive,
@@ -558,7 +580,7 @@ impl<'a> Scene<'a> {
             }));
             for area in areas {
                 let maker = self.maker(area.start);
-                let seen = self.evidence(VerdictKind::Leaked, None, "", maker);
+                let seen = self.evidence(VerdictKind::Leaked, None, "", maker, false);
                 seen.area(area);
                 seen.instance(area.start, area.end);
                 seen.part(callers, Role::Made, maker);

@@ -20,6 +20,8 @@ const Boundaries = (() => {
     accounting: "one is charged against the commit limit and the other is not: it was writable once",
     seal: "one is sealed (mseal) and the other is not",
     "anonymous-offset": "private pages of a file were written and then moved to where the file goes on (Linux 7.3)",
+    "not-recorded":
+      "one was there when the recording began, and what keeps them apart was not recorded: for example a memory policy, or pages that were written or moved before",
   };
 
   // A reason may have details after a colon: the flags that only one of the two areas has.

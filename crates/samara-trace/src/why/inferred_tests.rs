@@ -1,0 +1,82 @@
+//! Verdicts on memory that was there when the recording began: no call that made it is known.
+
+use super::tests::{PAGE, World, area};
+use super::*;
+use crate::event::EventKind;
+
+/// A space that has these areas when the recording begins.
+fn found(areas: Vec<AreaRecord>) -> World {
+    let mut world = World::new();
+    world.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
+    world
+}
+
+/// The verdicts: reason or pattern, areas, how many would go, and whether it is inferred.
+fn told(world: &World) -> Vec<(VerdictKind, String, u64, u64, bool)> {
+    let word = |v: &Verdict| v.pattern.map_or(v.reason.clone(), |pattern| pattern.name().to_owned());
+    world.why().verdicts.iter().map(|v| (v.kind, word(v), v.areas, v.would_go, v.inferred)).collect()
+}
+
+fn apart(i: u64, apart: &str, perms: u8) -> AreaRecord {
+    AreaRecord { apart: if i == 0 { "" } else { apart }.into(), ..area(1000 + i, 1001 + i, perms) }
+}
+
+/// What a recorder assumes where it sees no reason is no reason that is known.
+#[test]
+fn what_was_assumed_is_not_known() {
+    const APART: VerdictKind = VerdictKind::KeptApart;
+    for (assumed, reason, would_go) in [
+        ("anonymous-identity", "not-recorded", 0),
+        ("offset+anonymous-identity", "not-recorded", 0),
+        ("", "not-recorded", 0),
+        ("offset+anonymous-identity+policy", "policy", 99),
+        ("lock", "lock", 99),
+        ("lock+anonymous-identity", "lock+not-recorded", 0),
+    ] {
+        let world = found((0..100).map(|i| apart(i, assumed, 3)).collect());
+        assert_eq!(told(&world), [(APART, reason.to_owned(), 100, would_go, true)], "{assumed}");
+        let boundaries = world.why().boundaries;
+        assert_eq!((boundaries.len(), &*boundaries[0].reason), (1, reason), "{assumed}");
+    }
+    // Protections in turn.
+    let world = found((0..100).map(|i| apart(i, "protection", 1 + 2 * (i as u8 % 2))).collect());
+    assert_eq!(told(&world), [(APART, "protection".to_owned(), 100, 99, true)]);
+    // Calls that were recorded are known.
+    let mut world = found(vec![area(1000, 1100, 3)]);
+    (0..50).for_each(|i| world.protect(1000 + 2 * i, 1001 + 2 * i, 1));
+    assert_eq!(told(&world), [(APART, "protection".to_owned(), 100, 99, false)]);
+}
+
+/// Holes that calls left are known; other holes may never have been mapped.
+#[test]
+fn holes_may_never_have_been_mapped() {
+    const HOLES: VerdictKind = VerdictKind::Fragmented;
+    let mut world = found((0..20).map(|i| area(1000 + 10 * i, 1009 + 10 * i, 3)).collect());
+    assert_eq!(told(&world), [(HOLES, String::new(), 20, 19, true)]);
+    (0..15).for_each(|i| world.unmap(1003 + 10 * i, 1004 + 10 * i));
+    // A hole that a call made larger.
+    world.unmap(1158, 1159);
+    assert_eq!(told(&world), [(HOLES, String::new(), 34, 19, true), (HOLES, String::new(), 30, 15, false)]);
+    let freed = |v: &Verdict| v.parts.iter().filter(|part| part.role == Role::Freed).map(|part| part.times).sum();
+    let freed: Vec<u64> = world.why().verdicts.iter().map(freed).collect();
+    assert_eq!(freed, [0, 15]);
+}
+
+/// Guards, and what looks like stacks.
+#[test]
+fn what_areas_look_like_is_inferred() {
+    let guards = |i: u64| apart(i, "protection", 3 * (i as u8 % 2));
+    let world = found((0..100).map(guards).collect());
+    assert_eq!(told(&world), [(VerdictKind::KeptApart, "guard-pages".to_owned(), 100, 99, true)]);
+    let parts = &world.why().verdicts[0].parts;
+    assert!(parts.iter().all(|part| part.role == Role::Made), "no call made the guards: {parts:?}");
+    let stack = |i: u64| {
+        let guard = 1000 + 40 * i;
+        [area(guard, guard + 1, 0), AreaRecord { apart: "protection".into(), ..area(guard + 1, guard + 33, 3) }]
+    };
+    let mut world = World::new();
+    let areas = (0..20).flat_map(stack).collect();
+    world.event(EventKind::Found, None, 0, [21, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
+    let stacks = told(&world);
+    assert_eq!((stacks[0].0, &*stacks[0].1, stacks[0].4), (VerdictKind::Concurrent, "thread-stacks", true));
+}
