@@ -1,6 +1,7 @@
 //! Changes that certainly reduce areas, or leave room for them.
 
 use super::births::Births;
+use super::joins::joins;
 use super::stacks;
 use super::{Verdict, VerdictKind, Why};
 use crate::event::AreaRecord;
@@ -12,7 +13,8 @@ use crate::survey::{ACCESS, is_anonymous, size};
 #[non_exhaustive]
 pub enum Advice {
     /// Guards that are no areas: `madvise(MADV_GUARD_INSTALL)` in memory that stays accessible, in
-    /// Linux from 6.13 on. Only for guards in private memory without a file. Locked memory is left
+    /// Linux from 6.13 on. Only for guards in private memory without a file, and only where the
+    /// memory around them would be one area for sure, whatever was written. Locked memory is left
     /// out, because the kernel refuses it; so are reservations (mapped without access, and with
     /// `MAP_NORESERVE`), stacks of threads, which get their guards from the C library, and memory
     /// that was there when a recording began.
@@ -65,7 +67,8 @@ impl Why {
     }
 }
 
-/// The number of areas that would go if this guard were installed in the accessible area around it.
+/// The number of areas that would go if this guard were installed in the accessible area around it:
+/// one for each neighbour that would join it.
 /// 0 if that is not sure.
 pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 {
     let Some(guard) = areas.get(i) else { return 0 };
@@ -88,6 +91,9 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 
     if !is_anonymous(guard) || !is_sure {
         return 0;
     }
+    let below = below.filter(|_| joins(births, guard.start, true) == Some(true));
+    // The kernel keeps a place for pages of their own where guards are installed.
+    let above = above.filter(|_| joins(births, guard.end, true) == Some(true));
     match (below, above) {
         (None, None) => 0,
         // If the guard shares something with only one neighbour, the neighbours differ in it.

@@ -2,7 +2,7 @@
 
 use samara_mm::linux;
 
-use super::tests::{MMAP, PAGE, World, area};
+use super::tests::{MMAP, MREMAP, PAGE, World, area};
 use super::*;
 use crate::event::{EventKind, StepKind};
 
@@ -18,6 +18,15 @@ impl World {
         let areas: Vec<AreaRecord> = self.areas().into_iter().filter(|a| a.start >= start * PAGE).collect();
         let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), start, end)];
         self.event(EventKind::Call, Some(nr as u32), 0, [arg, 0, 0, 0, 0, 0], plan, (start, end), areas);
+    }
+
+    fn move_to(&mut self, (start, end): (u64, u64), to: u64) {
+        let (kept, end_to) = (self.areas(), to + end - start);
+        let plan = vec![World::step(StepKind::Mapped, to, end_to), World::step(StepKind::Unmapped, start, end)];
+        let args = [start * PAGE, (end - start) * PAGE, (end - start) * PAGE, 3, to * PAGE, 0];
+        let kept = kept.into_iter().filter(|a| to * PAGE <= a.start && a.end < start * PAGE);
+        let areas = [area(to, end_to, 3)].into_iter().chain(kept).collect();
+        self.event(EventKind::Call, Some(MREMAP), 0, args, plan, (to, end), areas);
     }
 
     /// 100 guards of a page in memory of 400 pages.
@@ -68,6 +77,61 @@ fn guards_are_installed_where_the_kernel_takes_them() {
     let areas = mapped.areas();
     found.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
     assert_eq!(advice(&found), []);
+}
+
+/// Advice counts what would join. On Linux 6.18, programs that did the same with installed guards
+/// had these figures.
+#[test]
+fn guards_are_no_cause_of_what_would_not_join() {
+    let told = |prepare: &dyn Fn(&mut World)| {
+        let mut world = World::new();
+        prepare(&mut world);
+        let verdict = &world.why().verdicts[0];
+        let saved = |advice: &Advice| matches!(advice, Advice::GuardInstall { .. }).then_some(*advice);
+        let saved = verdict.advice.iter().find_map(saved);
+        let Some(Advice::GuardInstall { fewer }) = saved else { return (verdict.would_go, 0) };
+        (verdict.would_go, fewer)
+    };
+    let buffer = |i: u64| 1000 + i * 4..1003 + i * 4;
+    let map = |world: &mut World, of: std::ops::Range<u64>, perms: u8| world.map(of.start, of.end, perms);
+    // A guard by itself joins one of two buffers that were there before, and were written.
+    let filled = |world: &mut World| {
+        (0..100).for_each(|i| map(world, buffer(i), 3));
+        (0..100).for_each(|i| world.map(1003 + i * 4, 1004 + i * 4, 0));
+    };
+    assert_eq!(told(&filled), (100, 100));
+    // So does a buffer between two guards that are installed. Without guards, all would be one.
+    let between = |world: &mut World| {
+        (0..100).for_each(|i| world.map(999 + i * 4, 1000 + i * 4, 0));
+        (0..100).for_each(|i| map(world, buffer(i), 3));
+    };
+    assert_eq!(told(&between), (199, 100));
+    // One mapping with two guards between two buffers that were there.
+    let every_second = |world: &mut World| {
+        (0..100).step_by(2).for_each(|i| map(world, buffer(i), 3));
+        for i in (1..100).step_by(2) {
+            world.map(999 + i * 4, 1004 + i * 4, 0);
+            world.protect(1000 + i * 4, 1003 + i * 4, 3);
+        }
+    };
+    assert_eq!(told(&every_second), (150, 150));
+    // Downwards, each joins what is above it.
+    let downwards = |world: &mut World| {
+        for i in (0..100).rev() {
+            map(world, buffer(i), 3);
+            world.map(999 + i * 4, 1000 + i * 4, 0);
+        }
+    };
+    assert_eq!(told(&downwards), (199, 199));
+    // Buffers that were moved there keep their offsets.
+    let moved = |world: &mut World| {
+        for i in 0..100 {
+            world.map(5000, 5003, 3);
+            world.move_to((5000, 5003), buffer(i).start);
+            world.map(1003 + i * 4, 1004 + i * 4, 0);
+        }
+    };
+    assert_eq!(told(&moved), (100, 0));
 }
 
 /// A stack of a coroutine becomes one area with its guard, and one with the next.

@@ -112,6 +112,8 @@ pub(super) struct Births {
     pub(super) course: Course,
     /// New mappings are locked (`mlockall`).
     locks_new: bool,
+    /// The event of the fork that made the space; 0 if none did.
+    pub(super) copied: u64,
     /// Number of threads that were started; some may have ended. `None`: there may be threads that
     /// started before the recording.
     pub(super) threads: Option<u64>,
@@ -423,14 +425,16 @@ impl Births {
         });
         let pieces = if covers { self.pieces.try_snapshot()? } else { self.pieces_of(&event.areas)? };
         let (course, meter, stacks) = (self.course.clone(), self.meter.clone(), self.stacks.clone());
-        Ok(Births { pieces, meter, course, threads: self.threads, stacks, ..Births::default() })
+        let (threads, copied) = (self.threads, event.seq);
+        Ok(Births { pieces, meter, course, threads, stacks, copied, ..Births::default() })
     }
 
     /// The same at this moment, in nodes that are shared until this one changes.
     pub(super) fn snapshot(&self) -> Result<Births, AllocError> {
         let (pieces, freed) = (self.pieces.try_snapshot()?, self.freed.try_snapshot()?);
         let (course, meter, stacks) = (self.course.clone(), self.meter.clone(), self.stacks.clone());
-        Ok(Births { pieces, meter, freed, course, threads: self.threads, stacks, locks_new: self.locks_new })
+        let Births { threads, locks_new, copied, .. } = *self;
+        Ok(Births { pieces, meter, freed, course, threads, stacks, locks_new, copied })
     }
 
     fn pieces_of(&self, areas: &[AreaRecord]) -> Result<RangeMap<u64, Held<Piece>>, AllocError> {

@@ -10,6 +10,7 @@ use samara_mm::{Flags, PageSize};
 use super::births::Births;
 use super::callers::Callers;
 use super::evidence::{Cause, Evidence, LEAST};
+use super::joins::sides;
 use super::piece::{Act, NOT_RECORDED, Piece, known, last};
 use super::{Kept, Role, Verdict, VerdictKind};
 use super::{advice, stacks};
@@ -169,6 +170,8 @@ impl<'a> Scene<'a> {
                 PatternKind::GuardPages => without(beside[0], area, beside[1]),
                 _ => member.would_go,
             };
+            // Memory on both sides may be apart without the guard too.
+            let would_go = would_go.min(sides(self.births, area).max(1));
             let (kind, by) = match member.kind {
                 // A guard counts only if areas would go without it.
                 PatternKind::GuardPages if would_go == 0 => continue,
