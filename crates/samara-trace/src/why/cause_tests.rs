@@ -246,6 +246,30 @@ fn segments_of_libraries_are_no_cause() {
     assert_eq!(load(true, &apart)[0].0, Some(PatternKind::LibraryCopies));
 }
 
+/// A file without code is no library: parts of it that became read-only are no RELRO.
+#[test]
+fn parts_of_data_are_no_relro() {
+    let mut world = World::new();
+    world.map_file((1000, 1100), 3, "/data/log", 0, "");
+    let file = world.areas()[0].clone();
+    for i in 0..50 {
+        let (start, end) = (1000 + 2 * i, 1001 + 2 * i);
+        let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), start, end)];
+        let part = |at: u64, perms: u8| AreaRecord {
+            offset: (at - 1000) * PAGE,
+            apart: if at == 1000 { "" } else { "protection" }.into(),
+            perms,
+            start: at * PAGE,
+            end: (at + 1) * PAGE,
+            ..file.clone()
+        };
+        let areas = vec![part(start, 1), AreaRecord { end: 1100 * PAGE, ..part(end, 3) }];
+        world.event(EventKind::Call, Some(MPROTECT), 0, [0; 6], plan, (start, 1100), areas);
+    }
+    is(&world, (VerdictKind::KeptApart, None), (100, 99, 99));
+    assert_eq!(world.why().verdicts.len(), 1);
+}
+
 /// Heaps of malloc that one thread mapped are those of one arena.
 #[test]
 fn heaps_of_a_thread_are_one_arena() {

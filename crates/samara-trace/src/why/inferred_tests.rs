@@ -47,6 +47,38 @@ fn what_was_assumed_is_not_known() {
     assert_eq!(told(&world), [(APART, "protection".to_owned(), 100, 99, false)]);
 }
 
+/// Parts of one file, memfd, segment or huge page in turn, with several protections. A loader maps
+/// the parts of a library.
+#[test]
+fn protections_in_one_file_are_seen() {
+    let told_of = |name: &str, size: u64, perms: [u8; 3], apart: &str| {
+        let part = |i: u64| AreaRecord {
+            inode: 7,
+            dev: (0, 5),
+            name: name.to_owned(),
+            offset: i * size * PAGE,
+            apart: if i == 0 { "" } else { apart }.into(),
+            ..area(10_240 + i * size, 10_240 + (i + 1) * size, perms[i as usize % 3])
+        };
+        told(&found((0..60).map(part).collect()))
+    };
+    for (name, size, shared) in [
+        ("/data/log", 1, 0),
+        ("/data/log", 1, 8),
+        ("/memfd:pool (deleted)", 2, 0),
+        ("/memfd:pool (deleted)", 2, 8),
+        ("/SYSV00000000 (deleted)", 1, 8),
+        ("/anon_hugepage (deleted)", 512, 0),
+    ] {
+        let perms = [1, 3, 2].map(|perms| perms | shared);
+        let expected = (VerdictKind::KeptApart, "protection".to_owned(), 60, 59, true);
+        assert_eq!(told_of(name, size, perms, "protection"), [expected], "{name}");
+        let expected = (VerdictKind::KeptApart, "protection+lock".to_owned(), 60, 0, true);
+        assert_eq!(told_of(name, size, perms, "protection+lock"), [expected], "{name}");
+    }
+    assert_eq!(told_of("/lib/libx.so", 4, [1, 5, 3], "protection"), []);
+}
+
 /// Holes that calls left are known; other holes may never have been mapped.
 #[test]
 fn holes_may_never_have_been_mapped() {

@@ -380,12 +380,15 @@ impl<'a> Scene<'a> {
             let later = both.map(|one| if is_within { one.cut_for(&apart) } else { one.changed_for(&apart) });
             let (locks, later) = (last([low.locked, high.locked]), last(later));
             let is_cut = is_within && later.is_some();
-            // The calls that made memory before the recording are not known.
-            let were_there = callers.is_found(low.made.site) && a.perms & SHARED != 0 && continues(a, b);
+            // The calls that made memory before the recording are not known. A loader maps a file
+            // with code in parts.
+            let has_code = self.code.contains(&(a.dev, a.inode));
+            let is_data = a.perms & SHARED != 0 || !has_code;
+            let were_there = callers.is_found(low.made.site) && continues(a, b) && is_data;
             let is_one_site = low.made.site == high.made.site && (are_anonymous || were_there);
             // A loader maps the segments of a library into the mapping of its file.
             let is_mapped = low.protected.or(high.protected).is_none();
-            let is_segment = is_cut && is_mapped && is_same_file(a, b) && self.code.contains(&(a.dev, a.inode));
+            let is_segment = is_cut && is_mapped && is_same_file(a, b) && has_code;
             let moved = last([low.moved, high.moved]).filter(|_| is_moved(&b.apart));
             let is_piece = apart == "offset" && [a, b].iter().all(|one| self.in_pieces.contains(&one.start));
             let reason = match () {
@@ -400,7 +403,7 @@ impl<'a> Scene<'a> {
             };
             let later = if reason == "lock" { locks.or(later) } else { moved.or(later) };
             // The part of a library's data that is read-only after relocation.
-            let is_relro = is_within && low.protected.is_some() && a.inode != 0 && a.perms == 1 && b.perms == 3;
+            let is_relro = is_within && low.protected.is_some() && has_code && a.perms == 1 && b.perms == 3;
             let (pattern, reason) = if is_relro { (Some(PatternKind::Relro), "") } else { (None, &*reason) };
             let by = callers.of(later.unwrap_or(high.made).site);
             let cause = Cause {
