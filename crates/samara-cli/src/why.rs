@@ -285,7 +285,7 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
     let kept = part.kept.filter(|_| verdict.kind != VerdictKind::Leaked || verdict.pattern.is_some());
     // A place that mapped memory is counted in mappings; guards, holes and areas lie in them.
     let (times, rest) = kept.map_or((part.calls, String::new()), |kept| {
-        let grows = if kept.grows { ", up to the end" } else { "" };
+        let grows = if kept.grows { ", and they came up to this moment" } else { "" };
         let lie = if part.times == kept.made {
             String::new()
         } else {

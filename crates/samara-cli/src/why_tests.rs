@@ -153,6 +153,21 @@ fn every_verdict() {
     insta::assert_snapshot!(made.screen());
 }
 
+/// What is explained is a moment. Nothing is said of the end, where the memory may be gone.
+#[test]
+fn a_moment_is_not_the_end() {
+    let mut made = Made::new();
+    for i in 0..60 {
+        made.map(1000 + i * 10, 4, memory(3));
+        made.protect(1001 + i * 10, 1, 0);
+    }
+    (0..60).for_each(|i| made.unmap(1000 + i * 10, 4));
+    (0..500).for_each(|_| made.protect(9000, 0, 3));
+    let text = made.screen();
+    assert!(text.contains("60 of 60 mappings still mapped, and they came up to this moment"), "{text}");
+    assert!(!text.contains("the end"), "{text}");
+}
+
 /// What was there when the recording began is said as that, and figures as the most that may go.
 #[test]
 fn what_was_there_is_no_fact() {

@@ -197,7 +197,8 @@ pub struct Kept {
     pub alive: u64,
     /// Bytes that are there.
     pub bytes: u64,
-    /// Whether it went on to the end: see [`VerdictKind::Leaked`].
+    /// Whether it went on to this moment: some of them came in each quarter from the first one on.
+    /// Of a leak also whether it went on to the end of the trace: see [`VerdictKind::Leaked`].
     pub grows: bool,
 }
 

@@ -30,7 +30,7 @@ const Verdicts = (() => {
   function part(m, one) {
     const frames = Data.callers(m, one.site);
     const kept = one.kept
-      ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still mapped${one.kept.grows ? ", up to the end" : ""}`
+      ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still mapped${one.kept.grows ? ", and they came up to this moment" : ""}`
       : "";
     // A place that maps counts with all its mappings, any other call only with those that acted
     // here.
