@@ -43,13 +43,19 @@ const WORDS: [(&str, Is); 6] = [
 const OUTSIDE: [&str; 4] = ["exit_code", "program_ns", "wall_ns", "max_map_count"];
 
 impl FailIf {
-    /// Whether the number is not known: of a trace that is read, the recorder's comparisons; where
-    /// no area was seen, everything that is seen of areas and calls.
-    pub(crate) fn is_open(&self, summary: &Value) -> bool {
-        let Some(name) = self.path.first() else { return false };
+    /// Why the number is not known: of a trace that is read, the recorder's comparisons; where no
+    /// area was seen, everything that is seen of areas and calls; resident memory, if it was not
+    /// recorded. `None`: it is known.
+    pub(crate) fn unknown(&self, summary: &Value) -> Option<&'static str> {
+        let (first, last) = (self.path.first()?, self.path.last()?);
+        let is_null = |name: &str| summary.get(name).is_some_and(Value::is_null);
         let saw_nothing = summary.get("areas_peak").and_then(Value::as_u64) == Some(0);
-        (saw_nothing && !OUTSIDE.contains(&&**name))
-            || (summary.get(name).is_some_and(Value::is_null) && self.path.len() == 1)
+        let is_resident = first == "calls" && ["populated", "released"].contains(&&**last);
+        if is_resident && is_null("resident_peak") {
+            return Some("resident memory was not recorded: record it by --resident");
+        }
+        let is_open = (saw_nothing && !OUTSIDE.contains(&&**first)) || (is_null(first) && self.path.len() == 1);
+        is_open.then_some("the number is not known")
     }
 
     /// The value of the field, if the condition holds. A missing field (a call that was never made)
@@ -131,12 +137,21 @@ mod tests {
     #[test]
     fn a_number_that_is_not_known_is_no_zero() {
         let summary = json!({"checks": null, "areas_peak": 7});
-        let is_open = |text: &str| text.parse::<FailIf>().unwrap().is_open(&summary);
+        let is_open = |text: &str| text.parse::<FailIf>().unwrap().unknown(&summary).is_some();
         assert_eq!(["checks == 0", "areas_peak > 1", "calls.mmap.count > 1"].map(is_open), [true, false, false]);
         let nothing = json!({"areas_peak": 0, "exit_code": 0});
-        let is_open = |text: &str| text.parse::<FailIf>().unwrap().is_open(&nothing);
+        let is_open = |text: &str| text.parse::<FailIf>().unwrap().unknown(&nothing).is_some();
         assert_eq!(["exit_code > 0", "areas_peak > 1", "calls.mmap.count > 1"].map(is_open), [false, true, true]);
         assert!("calls.mmpa.count > 1".parse::<FailIf>().is_err());
+        // Resident memory, in a trace without it and in one with it.
+        let conditions = ["calls.mmap.populated > 9", "calls.munmap.released == 0", "calls.mmap.count > 9"];
+        let why = |peak: Value| {
+            let summary = json!({"areas_peak": 7, "resident_peak": peak, "calls": {}});
+            conditions.map(|text| text.parse::<FailIf>().unwrap().unknown(&summary))
+        };
+        let not_recorded = Some("resident memory was not recorded: record it by --resident");
+        assert_eq!(why(Value::Null), [not_recorded, not_recorded, None]);
+        assert_eq!(why(json!({"private": 4096})), [None; 3]);
     }
 
     #[test]

@@ -269,9 +269,9 @@ fn failed(why: String) -> ExitCode {
 fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
     let mut fails = false;
     for condition in fail_if {
-        if condition.is_open(summary) {
+        if let Some(why) = condition.unknown(summary) {
             fails = true;
-            error(format!("--fail-if '{condition}' cannot be decided: the number is not known"));
+            error(format!("--fail-if '{condition}' cannot be decided: {why}"));
         } else if let Some(value) = condition.holds(summary) {
             fails = true;
             error(format!("--fail-if '{condition}' holds: it is {value}"));
