@@ -176,6 +176,14 @@ impl Look {
             notes.push(format!("{more} of its lines were not understood, the first is line {}", number + 1));
         }
         let areas = proc::parse(&text);
+        let of_kernel = text.split('\n').filter(|line| proc::is_pseudo(line)).count();
+        if of_kernel > 0 {
+            let why = "they begin at 2^63 or above, where the kernel's own are, such as [vsyscall]";
+            notes.push(format!("areas that are left out, because {why}: {of_kernel}"));
+        }
+        if areas.is_empty() && of_kernel > 0 {
+            return Err(InspectError::NotMaps("all of its areas begin at 2^63 or above".to_owned()));
+        }
         if areas.is_empty() {
             return Err(InspectError::NotMaps(
                 "no line of it has the form START-END rwxp OFFSET DEVICE INODE".to_owned(),
@@ -323,6 +331,13 @@ mod tests {
         let back = line(0x1000, 0x2000) + &line(0x2000, 0) + &line(0x2000, 0x3000);
         assert!(why(&back).contains("the area at 2000 ends before it starts"));
         assert!(why(&line(0x1000, 0x2000).replace('\n', "[rollup]\n")).contains("smaps_rollup"));
+        // The kernel's own.
+        let high = line(1 << 63, (1 << 63) + 0x1000) + &line(0xffff_ffff_ff60_0000, 0xffff_ffff_ff60_1000);
+        let said = "areas that are left out, because they begin at 2^63 or above";
+        let both = why(&(line(0x1000, 0x2000) + &high));
+        assert!(both.contains(said) && both.contains("[vsyscall]: 2"), "{both}");
+        assert!(!why(&line(0x1000, 0x2000)).contains(said));
+        assert!(why(&high).contains("all of its areas begin at 2^63 or above"));
     }
 
     #[test]

@@ -180,7 +180,8 @@ impl Header {
             features: find("samara.features").map(Features::named),
             presumed: find("samara.presumed").map_or(Features::empty(), Features::named),
             arch: get("samara.arch")?.to_owned(),
-            page_size: get("samara.page_size")?.parse().map_err(|_| wrong("samara.page_size"))?,
+            page_size: page_size(get("samara.page_size")?)
+                .ok_or_else(|| Fault::NotATrace("`samara.page_size` in its metadata is no power of two".to_owned()))?,
             start_time: get("samara.start_time")?.to_owned(),
             recorder: get("samara.recorder")?.to_owned(),
             max_map_count: find("samara.max_map_count").and_then(|text| text.parse().ok()),
@@ -189,6 +190,10 @@ impl Header {
             gate: get("samara.gate")?.to_owned(),
         })
     }
+}
+
+fn page_size(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|size: &u64| size.is_power_of_two())
 }
 
 /// Most limits that a header may claim.
@@ -325,6 +330,20 @@ pub(crate) fn schema(header: &Header) -> Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_has_a_size() {
+        let read = |size: &str| {
+            let mut all = Header::new("true".as_ref(), &[]).to_metadata();
+            all.insert("samara.page_size".to_owned(), size.to_owned());
+            Header::read(|key| all.get(key).map(String::as_str))
+        };
+        assert_eq!(read("65536").unwrap().page_size, 65536);
+        for size in ["0", "4095", "12288", "-4096", "many", ""] {
+            let error = read(size).unwrap_err();
+            assert!(matches!(&error, Fault::NotATrace(why) if why.contains("no power of two")), "{size}: {error:?}");
+        }
+    }
 
     /// The rules come back as they were written; an older trace has those of its release; a later
     /// version's rules are passed over.
