@@ -26,10 +26,13 @@ pub(crate) fn sentence(v: &Verdict) -> String {
     let (areas, fewer) = (plural(v.areas, "area"), count(v.would_go));
     let (common, all) = (common(v), bytes(v.bytes));
     match (v.kind, v.pattern) {
-        (VerdictKind::KeptApart, Some(PatternKind::GuardPages)) => format!(
-            "{areas} with {} of {common} between them; without the guards there would be {fewer} fewer",
-            plural(v.times, "guard")
-        ),
+        (VerdictKind::KeptApart, Some(PatternKind::GuardPages)) => {
+            let without = match v.would_go {
+                0 => "they may be apart without the guards too".to_owned(),
+                _ => format!("without the guards there would be {fewer} fewer"),
+            };
+            format!("{areas} with {} of {common} between them; {without}", plural(v.times, "guard"))
+        }
         (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => format!(
             "{areas} of a file mapped twice, writable and executable (a JIT); mapped in one piece there would be {fewer} fewer"
         ),

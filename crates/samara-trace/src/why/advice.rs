@@ -2,6 +2,7 @@
 
 use super::births::Births;
 use super::joins::joins;
+use super::piece::Piece;
 use super::stacks;
 use super::{Verdict, VerdictKind, Why};
 use crate::event::AreaRecord;
@@ -91,6 +92,14 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 
     if !is_anonymous(guard) || !is_sure {
         return 0;
     }
+    // A guard that was mapped by itself beside memory that was there: a policy may keep them apart.
+    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let root = |at: u64| piece(at).map(Piece::root);
+    let near = [guard.start.checked_sub(1).and_then(root), root(guard.end)];
+    let is_part = near.contains(&root(guard.start));
+    let is_known = |at: u64| is_part || piece(at).is_some_and(Piece::is_observed);
+    let below = below.filter(|below| is_known(below.end - 1));
+    let above = above.filter(|above| is_known(above.start));
     let below = below.filter(|_| joins(births, guard.start, true) == Some(true));
     // The kernel keeps a place for pages of their own where guards are installed.
     let above = above.filter(|_| joins(births, guard.end, true) == Some(true));

@@ -113,13 +113,15 @@ impl Evidence {
     }
 
     /// The verdict. `kept`: for each site, and for each place, how much of its mapped memory is
-    /// still there.
-    pub(super) fn verdict(self, cause: Cause, [sites, places]: &[HashMap<u32, Kept>; 2]) -> Verdict {
+    /// still there. (How often memory was mapped that was there is not known.)
+    pub(super) fn verdict(self, cause: Cause, callers: &Callers, kept: &[HashMap<u32, Kept>; 2]) -> Verdict {
+        let [sites, places] = kept;
         let seen = self;
         let part = |((role, place), share): (&(Role, u32), &Share)| {
             // Other stacks may lead to the place, and have nothing to do with the verdict.
             let by_stacks = || places.get(place).map(|all| all.part(share.sites.keys().filter_map(|by| sites.get(by))));
-            let kept = seen.kept.or_else(by_stacks).filter(|_| *role == Role::Made);
+            let is_counted = *role == Role::Made && !callers.is_found(*place);
+            let kept = seen.kept.or_else(by_stacks).filter(|_| is_counted);
             // The most frequent stack; of equally frequent ones the last.
             let most = share.sites.iter().max_by_key(|(site, times)| (**times, **site));
             let site = most.map_or(*place, |(site, _)| *site);

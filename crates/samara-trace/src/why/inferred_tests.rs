@@ -1,8 +1,8 @@
 //! Verdicts on memory that was there when the recording began: no call that made it is known.
 
-use super::tests::{PAGE, World, area};
+use super::tests::{MPROTECT, PAGE, World, area};
 use super::*;
-use crate::event::EventKind;
+use crate::event::{EventKind, StepKind};
 
 /// A space that has these areas when the recording begins.
 fn found(areas: Vec<AreaRecord>) -> World {
@@ -15,6 +15,16 @@ fn found(areas: Vec<AreaRecord>) -> World {
 fn told(world: &World) -> Vec<(VerdictKind, String, u64, u64, bool)> {
     let word = |v: &Verdict| v.pattern.map_or(v.reason.clone(), |pattern| pattern.name().to_owned());
     world.why().verdicts.iter().map(|v| (v.kind, word(v), v.areas, v.would_go, v.inferred)).collect()
+}
+
+impl World {
+    /// Takes a page its access, for which these reasons keep it apart from both neighbours.
+    fn protect_apart(&mut self, at: u64, apart: &str) {
+        let change = StepKind::Changed(samara_mm::FlagChange::default());
+        let one = |at: u64, perms: u8| AreaRecord { apart: apart.to_owned(), ..area(at, at + 1, perms) };
+        let (plan, areas) = (vec![World::step(change, at, at + 1)], vec![one(at, 0), one(at + 1, 3)]);
+        self.event(EventKind::Call, Some(MPROTECT), 0, [0; 6], plan, (at, at + 2), areas);
+    }
 }
 
 fn apart(i: u64, apart: &str, perms: u8) -> AreaRecord {
@@ -102,6 +112,11 @@ fn what_areas_look_like_is_inferred() {
     assert_eq!(told(&world), [(VerdictKind::KeptApart, "guard-pages".to_owned(), 100, 99, true)]);
     let parts = &world.why().verdicts[0].parts;
     assert!(parts.iter().all(|part| part.role == Role::Made), "no call made the guards: {parts:?}");
+    assert!(parts.iter().all(|part| part.kept.is_none()), "the mappings are not known: {parts:?}");
+    // Recorded calls made guards of areas that something else kept apart before.
+    let mut world = found((0..100).map(|i| apart(i, "offset+anonymous-identity", 3)).collect());
+    (0..50).for_each(|i| world.protect_apart(1000 + 2 * i, "protection+offset+anonymous-identity"));
+    assert_eq!(told(&world), [(VerdictKind::KeptApart, "guard-pages".to_owned(), 99, 0, false)]);
     let stack = |i: u64| {
         let guard = 1000 + 40 * i;
         [area(guard, guard + 1, 0), AreaRecord { apart: "protection".into(), ..area(guard + 1, guard + 33, 3) }]

@@ -2,8 +2,13 @@
 //! keeps them apart is known to its callers.
 
 use super::births::Births;
-use super::piece::Piece;
+use super::piece::{FOUND, Piece};
 use crate::event::AreaRecord;
+
+/// The event that mapped the memory that a piece is part of; 0 if it was there.
+fn mapped(piece: &Piece) -> u64 {
+    Some(piece.root()).filter(|root| root & FOUND == 0).unwrap_or(0)
+}
 
 /// Whether the memory on both sides of an address would have joined. `None`: not known, because the
 /// calls that mapped it were not recorded.
@@ -13,30 +18,30 @@ use crate::event::AreaRecord;
 /// itself; else only the one above counts. `is_written`: whether the one below may have been.
 pub(super) fn joins(births: &Births, at: u64, is_written: bool) -> Option<bool> {
     let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
-    let (low, high) = (piece(at.checked_sub(1)?)?, piece(at)?);
+    let (low, high) = (at.checked_sub(1).and_then(piece)?, piece(at)?);
     if low.root() == high.root() {
         return Some(low.moved == high.moved);
     }
-    if !low.is_observed() || !high.is_observed() {
+    let [first, last] = [mapped(low), mapped(high)];
+    if (first, last) == (0, 0) {
         return None;
     }
     // Moved memory that was written keeps its offset.
     if low.moved.is_some() || high.moved.is_some() {
         return Some(false);
     }
-    let (earlier, later) = if low.root() < high.root() { (low, high) } else { (high, low) };
     // What a child inherits joins no new memory, if it was written.
-    let is_inherited = earlier.root() < births.copied && births.copied <= later.root();
-    let is_between = || is_written && low.root() < high.root() && ends_at_earlier(births, at, high);
+    let is_inherited = first.min(last) < births.copied && births.copied <= first.max(last);
+    let is_between = || is_written && first < last && ends_at_earlier(births, at, high);
     Some(!is_inherited && !is_between())
 }
 
-/// The number of sides at which a guard would join its neighbours, had it their protection.
-/// Neighbours of which that is not known count.
-pub(super) fn sides(births: &Births, guard: &AreaRecord) -> u64 {
+/// The number of sides at which a guard would join its neighbours, had it their protection. Those
+/// of which that is not known count if `may_join`.
+pub(super) fn sides(births: &Births, guard: &AreaRecord, may_join: bool) -> u64 {
     let had_access = births.pieces.get(guard.start).is_none_or(|(_, piece)| piece.protected.is_some());
     let sides = [joins(births, guard.start, true), joins(births, guard.end, had_access)];
-    sides.into_iter().filter(|joins| *joins != Some(false)).count() as u64
+    sides.into_iter().filter(|joins| joins.unwrap_or(may_join)).count() as u64
 }
 
 /// Whether the mapping of which `piece` begins at an address ends where another one was there
@@ -48,7 +53,7 @@ fn ends_at_earlier(births: &Births, at: u64, piece: &Piece) -> bool {
             break;
         }
         if next.root() != piece.root() {
-            return !next.is_observed() || next.root() < piece.root();
+            return mapped(next) < mapped(piece);
         }
         let Some(after) = span.last.checked_add(1) else { return false };
         end = after;

@@ -45,7 +45,6 @@ struct Scene<'a> {
     births: &'a Births,
     callers: &'a Callers,
     found: BTreeMap<Cause, Evidence>,
-    kept: &'a [HashMap<u32, Kept>; 2],
     leaking: &'a [HashMap<u32, Kept>; 2],
     /// Areas of files that lie in pieces ([`pieces`]).
     in_pieces: HashSet<u64>,
@@ -65,7 +64,7 @@ pub(super) fn all(
 ) -> (Vec<Verdict>, u64) {
     let in_pieces = pieces(areas).iter().flat_map(|pieces| &pieces.areas).map(|area| area.start).collect();
     let code = areas.iter().filter(|a| a.inode != 0 && a.perms & 4 != 0).map(|a| (a.dev, a.inode)).collect();
-    let mut scene = Scene { areas, births, callers, found: BTreeMap::new(), kept, leaking, in_pieces, code };
+    let mut scene = Scene { areas, births, callers, found: BTreeMap::new(), leaking, in_pieces, code };
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
     scene.holes();
@@ -74,8 +73,9 @@ pub(super) fn all(
     scene.of_one_origin(&mut explained);
     let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
     scene.huge_pages();
-    let Scene { found, kept, .. } = scene;
-    let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| seen.verdict(cause, kept)).collect();
+    let Scene { found, .. } = scene;
+    let mut verdicts: Vec<Verdict> =
+        found.into_iter().map(|(cause, seen)| seen.verdict(cause, callers, kept)).collect();
     // Among verdicts on equally many areas, those without a cause come last, and a leak comes
     // before the order of its pieces.
     verdicts.sort_by_key(|v| (Reverse((v.areas, v.kind == VerdictKind::Leaked, v.would_go, v.bytes)), v.kind));
@@ -170,8 +170,6 @@ impl<'a> Scene<'a> {
                 PatternKind::GuardPages => without(beside[0], area, beside[1]),
                 _ => member.would_go,
             };
-            // Memory on both sides may be apart without the guard too.
-            let would_go = would_go.min(sides(self.births, area).max(1));
             let (kind, by) = match member.kind {
                 // A guard counts only if areas would go without it.
                 PatternKind::GuardPages if would_go == 0 => continue,
@@ -217,13 +215,16 @@ impl<'a> Scene<'a> {
                 _ => false,
             };
             let inferred = is_guess && self.was_there(by.or(maker));
+            let is_recorded = by.or(maker).is_some_and(|act| self.callers.is_call(act.site));
+            let joining = sides(self.births, area, !is_recorded);
             let seen = self.evidence(kind, Some(pattern), "", by, inferred);
             seen.area(area);
             near.into_iter().flatten().for_each(|area| seen.area(area));
             seen.would_go += match member.kind {
                 PatternKind::DoubleMapped => u64::from(!is_first),
                 PatternKind::Relro => 1,
-                _ => would_go,
+                // Memory on both sides may be apart without the guard too.
+                _ => would_go.min(joining),
             };
             seen.installs += installs;
             // Stacks and heaps are two areas each; the memory is what counts.
