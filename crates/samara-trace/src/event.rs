@@ -9,15 +9,15 @@ pub use samara_mm::{Step, StepKind};
 
 /// The [`Event::text`] of a call or a fork whose effect cannot be known.
 ///
-/// Other calls were in the kernel at the same time, and their order is unknown: the model took over
-/// the kernel's areas. Or nothing showed all of its effect to a recorder that does not stop tasks:
-/// events were lost before it, or memory may have been written before areas touched, which decides
-/// whether they merge.
+/// Either other calls were in the kernel at the same time in an unknown order, and the model took
+/// over the kernel's areas. Or a recorder that does not stop tasks did not see the whole effect:
+/// events were lost before it, or memory may have been written before two areas touched, which
+/// decides whether they merge.
 pub const UNSURE: &str = "unsure";
 
-/// The text of an [`EventKind::Learnt`] by which events were lost, or at which a space was read
-/// while it changed: some of its areas are not known from there on, until a
-/// [`EventKind::Checked`] that the space goes on after.
+/// The text of an [`EventKind::Learnt`] before which events were lost, or that read a space while
+/// it changed. Some of its areas are unknown until an [`EventKind::Checked`] after which the space
+/// continues ([`Event::goes_on`]).
 pub const LOST: &str = "events are missing from here on";
 
 /// Kinds of [`Event`].
@@ -27,11 +27,11 @@ pub enum EventKind {
     /// A system call that can change an address space returned.
     Call,
     /// A program was loaded (the first one too). `areas` is the whole space, `text` the program's
-    /// path. No areas: the recorder may not read it, or does not follow the program
+    /// path. `areas` is empty if the recorder may not read the space or does not follow the program
     /// (`samara_record::Follow`).
     Exec,
-    /// The recording began while the process ran already: the recorder attached to it, or was
-    /// started by a signal (`samara_record::Signal`). `areas` is the whole space as it was then,
+    /// The recording began while the process ran already: the recorder attached to it, or a signal
+    /// started the recording (`samara_record::Signal`). `areas` is the whole space at that time,
     /// `text` the program's path.
     Found,
     /// A process was created with a copy of its parent's space. `areas` is the whole space,
@@ -45,20 +45,20 @@ pub enum EventKind {
     /// created it, `args[1]` the end of the stack that it begins with; 0: not known.
     Thread,
     /// A process ended. `result` is its wait status as `waitpid` gives it. If a fault ended it
-    /// (SIGSEGV or SIGBUS that the kernel sent), or a signal that it sent itself in the handler of
-    /// one, `args[0]` and `args[1]` are `si_addr` and `si_code`: see [`Event::fault`]. `args[2]` is
-    /// the fault's signal and `args[3]` the stack pointer; both are 0 in older traces. The space
-    /// ends with its last user.
+    /// (SIGSEGV or SIGBUS from the kernel), or a signal that it sent itself in the fault's handler,
+    /// `args[0]` and `args[1]` are `si_addr` and `si_code`: see [`Event::fault`]. `args[2]` is the
+    /// fault's signal and `args[3]` the stack pointer; both are 0 in older traces. The space ends
+    /// with its last user.
     Exit,
     /// Areas changed without a call, for a known cause: a stack grew on a fault, for example.
-    /// `text` says the cause. `args[2]` is how many records the kernel had dropped by then.
+    /// `text` says the cause. `args[2]` is the number of records dropped by the kernel so far.
     Learnt,
     /// Model and kernel differ and nothing explains it. `text` says how; `areas` is what the kernel
     /// has.
     Difference,
     /// The model was compared with the whole of `/proc/PID/maps`: at a process's end, or when the
     /// recorder let go of it or was stopped by a signal. `result` 0 means that they are equal to
-    /// the byte. `args[1]` is 1 if the space goes on after it, as under a recorder that stops
+    /// the byte. `args[1]` is 1 if the space continues after it, as under a recorder that stops
     /// nothing ([`Event::goes_on`]). `args[2]` is as for `Learnt`.
     Checked,
     /// A file with code, or code without a file, that stacks refer to by the number `args[0]`.
@@ -71,15 +71,15 @@ pub enum EventKind {
     /// `args[1]` says how it ends: 0 with the thread's first function, 1 with more frames than are
     /// kept, 2 where it could not be followed further.
     Stack,
-    /// What is at the address `args[1]` of the module `args[0]`. `text` has a line for each
-    /// function there, the innermost first: its name, a tab, and the place in the source, if it is
-    /// known (`dir/file.c:12`). `args[2]`: from when on, as [`Event::entry_ns`] counts; code of a
-    /// JIT compiler may be replaced.
+    /// The functions at the address `args[1]` of the module `args[0]`. `text` has a line for each,
+    /// the innermost first: its name, a tab, and the place in the source, if it is known
+    /// (`dir/file.c:12`). `args[2]` is when they began to be there, as [`Event::entry_ns`] counts:
+    /// a JIT compiler may replace code.
     Symbol,
 }
 
 impl EventKind {
-    /// Whether an event of this kind only says what others refer to: nothing happened.
+    /// Whether an event of this kind only defines something that others refer to.
     pub fn defines(self) -> bool {
         matches!(self, EventKind::Module | EventKind::Stack | EventKind::Symbol)
     }
@@ -169,8 +169,8 @@ impl Event {
     }
 
     /// The fault address of a process that SIGSEGV or SIGBUS killed, or that ended itself by a
-    /// signal in the handler of one. `None`: something else ended it, the trace's version does not
-    /// have the address, or the kernel does not report it (an address that no process can have).
+    /// signal in the handler of one. `None`: something else ended it, the trace's version has no
+    /// address, or the kernel does not report it (an address that no process can have).
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};
@@ -186,7 +186,7 @@ impl Event {
         told.then_some(self.args[0])
     }
 
-    /// Whether this is a comparison after which the space goes on.
+    /// Whether this is a comparison after which the space continues.
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};

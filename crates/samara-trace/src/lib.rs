@@ -10,7 +10,7 @@
 //! ```no_run
 //! use samara_trace::file::{Replay, TraceReader};
 //!
-//! // Move the spaces of a trace on, event by event, and see how the first process's grows.
+//! // Apply a trace event by event, and print the growth of the first process's space.
 //! let (mut replay, mut first) = (Replay::default(), None);
 //! for event in TraceReader::new(std::fs::File::open("t.samara")?)? {
 //!     let event = event?;

@@ -1,27 +1,27 @@
-//! The rule by which a call was refused, parsed from an event's text. Knows no rule: `why_refused`
+//! Parses the rule that refused a call from the text of its event. Decides nothing: `why_refused`
 //! of `samara-record` finds the kernel's rule.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The rule by which the kernel refused a call, or the option of `samara run` for which samara did.
+/// What refused a call: a rule of the kernel, or an option of `samara run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusedBy {
-    /// `vm.max_map_count`: [`Refused::limit`] areas. `would_be` is how many the space had.
+    /// `vm.max_map_count`: [`Refused::limit`] areas. `would_be` is the number that the space had.
     MapCount,
-    /// RLIMIT_AS: what all areas together would have, in bytes.
+    /// RLIMIT_AS. `would_be`: bytes of all areas together.
     AddressSpace,
-    /// RLIMIT_DATA: what private writable memory would have, in bytes.
+    /// RLIMIT_DATA. `would_be`: bytes of private writable memory.
     Data,
-    /// RLIMIT_MEMLOCK: what would be locked, in bytes.
+    /// RLIMIT_MEMLOCK. `would_be`: locked bytes.
     Locked,
-    /// `vm.overcommit_memory` is 0: memory and swap together, and the bytes that the call takes.
+    /// `vm.overcommit_memory` is 0. `limit`: memory and swap; `would_be`: the call; in bytes.
     OvercommitGuess,
-    /// `vm.overcommit_memory` is 2: `CommitLimit`, and how high it would have to be, in bytes.
+    /// `vm.overcommit_memory` is 2. `limit`: `CommitLimit`; `would_be`: the needed one; in bytes.
     OvercommitNever,
-    /// The window of MAP_32BIT has no gap so wide: the widest one, and what was asked for, in
-    /// bytes.
+    /// The window of MAP_32BIT has no gap so wide. `limit`: bytes of the widest one; `would_be`:
+    /// bytes that were asked for.
     Window32,
     /// The address space has no gap so wide: the same figures.
     NoGap,
@@ -31,15 +31,15 @@ pub enum RefusedBy {
     NoRoom,
     /// The range reaches over the end of an area: `at` is that area.
     CrossesAreas,
-    /// Too few huge pages are free: bytes in those that are, and bytes that were asked for.
+    /// Too few huge pages are free. `limit`: free bytes; `would_be`: bytes that were asked for.
     HugePages,
-    /// `vm.mmap_min_addr`: the lowest address. `at` is the range that was asked for.
+    /// `vm.mmap_min_addr`. `limit`: the lowest address; `at`: the range that was asked for.
     MinAddress,
     /// The file is not open for reading.
     FileNotReadable,
     /// The file is not open for writing.
     FileNotWritable,
-    /// The file's mount, or the file, does not allow that its memory is executed.
+    /// The file or its mount forbids executing its memory.
     FileNotExecutable,
     /// The area `at` is sealed (`mseal`).
     Sealed,
@@ -50,21 +50,21 @@ pub enum RefusedBy {
     Mdwe,
     /// `at` may not be accessed, so its pages cannot be made resident to be locked.
     NoAccess,
-    /// `at` is locked in memory (`mlock`), and takes no such advice.
+    /// `at` is locked in memory (`mlock`), which forbids this advice.
     IsLocked,
     /// Something is mapped in the range: the area `at`.
     Occupied,
-    /// No rule of the kernel, as far as is known: a seccomp filter of the program, it seems.
+    /// No known rule of the kernel: a seccomp filter of the program, it seems.
     Filter,
     /// The address `at.0` is no multiple of the page size.
     Unaligned,
     /// The length is 0.
     NoLength,
-    /// RLIMIT_NPROC: processes and threads of the user, with the new one.
+    /// RLIMIT_NPROC. `would_be`: processes and threads of the user, with the new one.
     Processes,
-    /// `pids.max` of a control group: its processes and threads, with the new one.
+    /// `pids.max` of a control group. `would_be`: its processes and threads, with the new one.
     Pids,
-    /// `kernel.threads-max`: all processes and threads, with the new one.
+    /// `kernel.threads-max`. `would_be`: all processes and threads, with the new one.
     Threads,
     /// Samara, for `--fail` or `--fail-rate`.
     RunFail,
@@ -76,7 +76,7 @@ pub enum RefusedBy {
     RunData,
 }
 
-/// Begins the names of what samara refused. The event's text has the rest.
+/// Prefix of the names of samara's own rules. The event's text has only the rest.
 const BY_RUN: &str = "run-";
 
 impl RefusedBy {
@@ -122,7 +122,7 @@ impl RefusedBy {
     }
 }
 
-/// A rule that refused a call, with its figures as they were then.
+/// A rule that refused a call, with its figures at that time.
 ///
 /// As text, which is the [`text`](crate::event::Event::text) of the call's event:
 ///
@@ -139,11 +139,11 @@ impl RefusedBy {
 pub struct Refused {
     /// The rule.
     pub by: RefusedBy,
-    /// What it allows, or what there is.
+    /// The amount that the rule allows, or that exists.
     pub limit: Option<u64>,
-    /// What the call would have come to, or what it asked for.
+    /// The amount that the call would have reached, or asked for.
     pub would_be: Option<u64>,
-    /// Addresses that it is about, `[start, end)`.
+    /// Addresses that the rule is about, `[start, end)`.
     pub at: Option<(u64, u64)>,
 }
 
@@ -153,17 +153,17 @@ impl Refused {
         Refused { by, limit: None, would_be: None, at: None }
     }
 
-    /// With what the rule allows, and what the call would have come to.
+    /// A rule with its limit, and the amount that the call would have reached.
     pub fn figures(by: RefusedBy, limit: u64, would_be: impl Into<Option<u64>>) -> Refused {
         Refused { limit: Some(limit), would_be: would_be.into(), ..Refused::new(by) }
     }
 
-    /// With the addresses that it is about.
+    /// A rule with the addresses that it is about.
     pub fn at(by: RefusedBy, at: (u64, u64)) -> Refused {
         Refused { at: Some(at), ..Refused::new(by) }
     }
 
-    /// What an event says of it: `None` where it says nothing, or something else.
+    /// The rule that refused an event's call. `None`: its text names no rule, or it is no call.
     pub fn of(event: &crate::event::Event) -> Option<Refused> {
         (event.kind == crate::event::EventKind::Call).then(|| event.text.parse().ok())?
     }

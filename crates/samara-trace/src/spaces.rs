@@ -36,7 +36,7 @@ pub(crate) struct Most {
     pub(crate) program: String,
     pub(crate) ns: u64,
     pub(crate) areas: Vec<AreaRecord>,
-    /// Events were lost since they were last read.
+    /// Events were lost since the areas were last read.
     pub(crate) is_incomplete: bool,
     /// Input of the analysis `why`. `None`: there was too much to follow.
     look: Option<Look>,
@@ -54,7 +54,7 @@ pub(crate) struct Due {
 }
 
 impl Spaces {
-    /// Reports only the spaces of this process, and of any other that this is called with.
+    /// Reports only the spaces of this process. Further calls add processes.
     pub(crate) fn only(mut self, pid: u32) -> Spaces {
         self.only.insert(pid);
         self.origins.count(pid);
@@ -74,14 +74,14 @@ impl Spaces {
             EventKind::Exec => before.filter(|space| *space != event.space),
             _ => None,
         };
-        // A shared space goes on with its other users.
+        // A shared space continues with its other users.
         let ends = ends.filter(|space| self.replay.is_last_user(*space));
         let peak = self.replay.is_at_peak(event).then_some(event.space);
         Due { ends, peak }
     }
 
-    /// Keeps a space as it is now, if it has more areas than the one that is kept. Of a parent and
-    /// a child with as many, the one that made the `calls`.
+    /// Keeps a copy of a space that has more areas than the kept one. If the numbers are equal, as
+    /// for a parent and its child, the process that made more `calls` wins.
     pub(crate) fn look(&mut self, space: u64, pid: u32, ns: u64, calls: u64) {
         let Some(areas) = self.replay.space(space).map(|space| space.len()) else { return };
         let most = self.most.as_ref().map_or((0, 0), |most| (most.areas.len(), most.calls));
@@ -114,7 +114,7 @@ impl Spaces {
         asked.max_by_key(|(_, _, space)| space.len()).map(|(pid, process, _)| (pid, process.space))
     }
 
-    /// A space as it is now. `None`: there is none, or its areas take more than `AREA_BYTES`.
+    /// A copy of a space. `None`: it does not exist, or its areas take more than `AREA_BYTES`.
     pub(crate) fn now(&self, space: u64, pid: u32, ns: u64) -> Option<Most> {
         let found = self.replay.space(space)?;
         let (areas, is_incomplete) = (within(AREA_BYTES, found.areas())?, found.is_incomplete());
@@ -122,8 +122,8 @@ impl Spaces {
         Some(Most { pid, program, ns, areas, is_incomplete, look: Look::of(space, &self.origins, ns), calls: 0 })
     }
 
-    /// Why a space was so, by what is known now. `end_ns` is the time of the last event, `limit` is
-    /// `vm.max_map_count`.
+    /// The reasons for a space's areas, by the events so far. `end_ns` is the time of the last
+    /// event, `limit` is `vm.max_map_count`.
     pub(crate) fn why(&self, most: &Most, stacks: &Stacks, end_ns: u64, limit: Option<u64>) -> Option<Why> {
         let mut why = most.look.as_ref()?.why(&most.areas, &self.origins, stacks, end_ns);
         if let Some(limit) = limit {

@@ -57,7 +57,7 @@ impl Moment {
 #[derive(Debug)]
 pub struct Trace<R> {
     reader: TraceReader<R>,
-    /// Where it can be read again.
+    /// The path where it can be read again.
     path: Option<PathBuf>,
 }
 
@@ -143,24 +143,24 @@ pub struct SpaceAt {
     pub ns: u64,
     /// Its areas, ascending.
     pub areas: Vec<AreaRecord>,
-    /// Events were lost since the areas were last read: there may be others.
+    /// Events were lost since the areas were last read: the true areas may differ.
     pub is_incomplete: bool,
-    /// Why it has them.
+    /// Why it has these areas.
     pub why: Why,
-    /// From where calls were made: [`Why`] refers to them by their positions. They count what
-    /// `splits` does.
+    /// The sites of calls: [`Why`] refers to them by their positions. They count the same events as
+    /// `splits`.
     pub sites: Vec<Site>,
     /// The call stacks of the trace, as far as they can be read.
     pub stacks: Stacks,
-    /// Calls that failed, likewise: see [`Summary`](crate::summary::Summary::failures).
+    /// Failed calls, in the same events: see [`Summary`](crate::summary::Summary::failures).
     pub failures: Vec<Failure>,
     /// Areas that were split in two up to the moment ([`Moment::Peak`]: in the whole trace), by all
     /// processes or by that of [`space_of`](Trace::space_of).
     pub splits: u64,
-    /// Pairs of areas that merged into one, likewise.
+    /// Pairs of areas that merged into one, in the same events.
     pub merges: u64,
-    /// The only process that was followed: all processes together took more memory than is allowed,
-    /// so the trace was read again for this one.
+    /// The only followed process, if all processes together exceeded the memory limit: the trace
+    /// was then read again for this one.
     pub alone: Option<u32>,
     /// The damage that ended the reading, if any. All results are of the events before it.
     pub damage: Option<FileError>,
@@ -181,7 +181,7 @@ pub enum SpaceError {
     File(FileError),
     /// The trace ends before the event of [`Moment::Event`].
     FewerEvents,
-    /// No process has areas, or this one has none; in the trace, or at that moment.
+    /// No process, or not this one, has areas in the trace or at that moment.
     NoAreas(Option<u32>),
     /// The areas cannot be followed; says why.
     Lost(String),
@@ -213,7 +213,7 @@ impl std::error::Error for SpaceError {
     }
 }
 
-/// A trace that was read: its spaces up to a moment, and the names that are defined after it.
+/// The result of reading a trace: its spaces up to a moment, and the names defined after it.
 #[derive(Default)]
 struct Walk {
     spaces: Spaces,
@@ -234,8 +234,8 @@ struct Walk {
     /// Why the space has its areas.
     found: Option<Why>,
     damage: Option<FileError>,
-    /// The process that had the most areas where the replay ended, with its space and those that
-    /// this one was forked from.
+    /// The process with the most areas where the replay ended, with its space and the spaces from
+    /// which that was forked.
     most: Option<(u32, BTreeSet<u64>)>,
 }
 
@@ -321,7 +321,7 @@ impl Walk {
         }
     }
 
-    /// Keeps a space, if it has more areas than the one that is kept.
+    /// Keeps a space that has more areas than the kept one.
     fn look(&mut self, space: u64, pid: u32, ns: u64) {
         if self.spaces.is_asked(pid) {
             self.spaces.look(space, pid, ns, self.calls.get(&pid).copied().unwrap_or(0));
@@ -334,7 +334,7 @@ impl Walk {
         self.spaces.now(self.spaces.replay.process(pid)?.space, pid, self.end_ns)
     }
 
-    /// The space that is asked for, where the trace ends before the moment or at it.
+    /// The wanted space, if the trace ends before the moment or at it.
     fn at_end(&mut self, moment: Moment, pid: Option<u32>) -> Option<Most> {
         if moment != Moment::Peak {
             return self.at(pid);
@@ -357,7 +357,7 @@ impl Walk {
         Some((pid, spaces))
     }
 
-    /// The result, or why there is none.
+    /// The result, or the reason why no space was found.
     fn told(self, moment: Moment, pid: Option<u32>, alone: Option<u32>) -> Result<SpaceAt, SpaceError> {
         if let Moment::Event(seq) = moment
             && !self.passed

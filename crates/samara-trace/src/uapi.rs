@@ -1,5 +1,5 @@
-//! Numbers of Linux's interface on x86-64, under the names of its headers. Traces have these
-//! numbers wherever they are read, so they do not come from the system that this is built for.
+//! Numbers of Linux's interface on x86-64, under the names of its headers. A trace has these
+//! numbers on any machine that reads it, so they do not come from the build target.
 
 pub(crate) const MAP_SHARED: i32 = 1;
 pub(crate) const MAP_PRIVATE: i32 = 2;

@@ -56,7 +56,7 @@ impl Call {
         self.row().effect == Effect::Wide
     }
 
-    /// It stops for other reasons than the space: it waits for no call, and no call waits for it.
+    /// It stops for reasons other than the space: it waits for no call, and no call waits for it.
     pub fn stays_out(self) -> bool {
         matches!(self.row().effect, Effect::Exec | Effect::TaskAndWait | Effect::None)
     }
@@ -87,7 +87,7 @@ impl Call {
         self.row().pages.holds(args)
     }
 
-    /// The place of what it maps or moves, as its arguments say it.
+    /// The place to which it maps or moves memory, as its arguments say it.
     pub fn place(self) -> Option<&'static Place> {
         match &self.row().reach {
             Reach::Maps(place) | Reach::Moves(place) => Some(place),
@@ -95,7 +95,7 @@ impl Call {
         }
     }
 
-    /// What it reads of the program's memory: where, and how many bytes.
+    /// The program's memory that it reads: address and length.
     pub fn reads(self, args: &[u64; 6]) -> Option<(u64, u64)> {
         match self.row().reads {
             Reads::Nothing => None,

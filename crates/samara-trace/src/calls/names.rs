@@ -36,7 +36,7 @@ pub enum Kind {
     CloneFlags,
     /// MPOL_*.
     Policy,
-    /// The option that says what the call does: see [`option_name`].
+    /// The option that selects what the call does: see [`option_name`].
     Command,
     /// As `Command`, of 32 bits.
     Request,
@@ -82,8 +82,8 @@ pub fn name(nr: u32) -> Option<&'static str> {
     row.or_else(|| NAMED.iter().find(|named| named.0 == nr).map(|named| named.1))
 }
 
-/// The error of a call with this number, this first argument and this result; `None` if it did what
-/// it was asked to. `brk` has no errors: if it does not move the break, it returns it as it was.
+/// The error of a call with this number, this first argument and this result; `None` if it
+/// succeeded. `brk` has no errors: if it fails, it returns the unchanged break.
 pub fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
     match name(nr) {
         Some("brk") => (result > 0 && first > result as u64).then_some(uapi::ENOMEM),

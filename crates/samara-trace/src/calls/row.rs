@@ -1,4 +1,4 @@
-//! What a row of the table can say of a call. Knows no call.
+//! The type of a row of the table: everything that a row can say of a call. Knows no call.
 //!
 //! Neighbours: `table` has the rows; `Call`'s methods read them.
 
@@ -69,9 +69,9 @@ pub enum Reach {
     Range(usize, usize),
     /// The area at the address in argument `.0`. Only the kernel knows its length.
     Area(usize),
-    /// What the call maps: at its result.
+    /// The new mapping, at the result.
     Maps(Place),
-    /// What the call moves, from the range of its first two arguments to its result.
+    /// The moved memory, from the range of the first two arguments to the result.
     Moves(Place),
     /// From the former break to the result.
     Break,
@@ -98,16 +98,16 @@ pub struct Place {
     pub give: Option<(usize, u64)>,
 }
 
-/// Which attributes a call sets of areas that are there already.
+/// The attributes that a call sets on existing areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sets {
     Protection,
     Lock,
     /// The memory policy.
     Policy,
-    /// What else has a flag or a name, by `madvise` and others.
+    /// Other attributes that are a flag or a name, as `madvise` sets them.
     Flags,
-    /// It is not known which.
+    /// Unknown ones.
     Any,
 }
 
@@ -116,8 +116,8 @@ pub enum Sets {
 pub enum Follow {
     /// It applies the call too.
     Makes,
-    /// It applies the call too. If the result is not the model's own, pages stopped the call half
-    /// way, and the model takes over the kernel's view.
+    /// It applies the call too. If the kernel's result differs, pages stopped the call half way,
+    /// and the model takes over the kernel's view.
     MakesUnlessPages,
     /// It does nothing: the call changes no area.
     Nothing,
@@ -178,8 +178,8 @@ pub struct Row {
     pub(super) blocks: If,
     /// It brings pages in or moves them: see [`Call::needs_pages`].
     pub(super) pages: If,
-    /// What a refused call may leave behind: cut areas, an emptied place, or the first of many
-    /// areas moved. False: nothing, or what the model's refusal leaves too.
+    /// A refused call may leave changes: cut areas, an emptied place, or the first of many areas
+    /// moved. False: it leaves nothing, or the same as a refusal by the model.
     pub stops_half_way: bool,
     pub reads: Reads,
 }
@@ -221,7 +221,7 @@ impl Row {
         }
     }
 
-    /// Linux changes areas for it under a lock: what the engine decides, and copies of a space.
+    /// Whether Linux locks areas for it: the engine decides the call, or it copies a space.
     pub fn takes_lock(&self) -> bool {
         self.decided.ever() || matches!(self.effect, Effect::Task | Effect::TaskAndWait)
     }

@@ -44,7 +44,7 @@ pub enum Call {
     ArchPrctl,
     /// It is refused, because the recorder traces the process.
     Ptrace,
-    /// The program's own filters see what its calls are made with.
+    /// The program's own filters see the arguments of its calls.
     Seccomp,
     /// As `Seccomp`.
     PrSetSeccomp,
@@ -324,7 +324,7 @@ fn has_known_type(flags: i32) -> bool {
     [uapi::MAP_SHARED, uapi::MAP_PRIVATE, uapi::MAP_SHARED_VALIDATE].contains(&(flags & 0xf))
 }
 
-/// Advice that the model knows on a process's own memory, or the answer to it. Poisoning depends on
+/// Advice on a process's own memory whose effect or error the model knows. Poisoning depends on
 /// hardware; other advice is newer than the model.
 fn is_known_advice(advice: u64) -> bool {
     advice as u32 <= Advice::Collapse as u32 || Advice::from_raw(advice as u32).is_some()

@@ -1,5 +1,5 @@
-//! The program's own frames in a call's stack. Left out are, at the inner end, functions that only
-//! make the call, and, at the outer end, those that started the thread.
+//! Selects the program's own frames of a call's stack. Omits functions that only make the call, at
+//! the inner end, and functions that started the thread, at the outer end.
 //!
 //! Knows libraries and functions by name; knows no verdict.
 
@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use super::stacks::{Frame, Function, Stack, Stacks};
 
-/// Libraries that are between a program and the kernel: beginnings of their files' names.
+/// Libraries between a program and the kernel: prefixes of their files' names.
 const BETWEEN: [&str; 5] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"];
 
-/// Functions that make any call, where they are part of the program itself: beginnings of their
-/// names, of Go's packages up to the dot.
+/// Functions of the program itself that make any call: prefixes of their names, for packages of Go
+/// up to the dot.
 const STUBS: [&str; 9] = [
     "syscall.",
     "internal/runtime/syscall",
@@ -24,8 +24,8 @@ const STUBS: [&str; 9] = [
     "__internal_syscall",
 ];
 
-/// Functions of a C library that is linked into the program, between it and its calls: those that
-/// take memory from the kernel, and give it back.
+/// Functions of a C library that is linked into the program: those that take memory from the
+/// kernel, and give it back.
 const OF_C_LIBRARY: [&str; 22] = [
     "syscall",
     "sysmalloc",
@@ -51,7 +51,7 @@ const OF_C_LIBRARY: [&str; 22] = [
     "calloc",
 ];
 
-/// How the names of headers end.
+/// Extensions of headers' names.
 const HEADERS: [&str; 8] = ["h", "hh", "hpp", "hxx", "h++", "inl", "ipp", "tcc"];
 
 /// Most frames from a header outwards that [`Stacks::own_functions`] looks at, and most functions
@@ -67,13 +67,13 @@ const STUB_NAME: usize = 64;
 
 impl Stacks {
     /// The functions that made `call`, the innermost of the program's [own](Self::own_frames)
-    /// first, with those that it is inlined into. Where it is in a header, also those from which it
-    /// was called, up to the first that is not. Empty where no name is known.
+    /// first, with those that it is inlined into. If it is in a header, its callers follow, up to
+    /// the first that is not in a header. Empty if no name is known.
     pub fn own_functions<'s>(&'s self, stack: &'s Stack, call: &str) -> Vec<&'s Function> {
         let mut all: Vec<&Function> = Vec::new();
         for frame in self.own_frames(stack, call).iter().take(OUT_OF_HEADERS) {
             let functions = self.functions(frame);
-            // A stub that was inlined into what calls it.
+            // A stub that was inlined into its caller.
             let stubs = functions.iter().take(STUB_FUNCTIONS).take_while(|function| function.is_stub(call)).count();
             let stubs = if stubs < functions.len() { stubs } else { 0 };
             let functions = functions[stubs..].iter().filter(|function| !function.name.is_empty());
@@ -87,8 +87,8 @@ impl Stacks {
     }
 
     /// The frames of a stack from which `call` was made, without those of the C library and of
-    /// stubs at its ends. Where all frames are such, those from the first on that does not only
-    /// make the call. Empty if the stack is.
+    /// stubs at its ends. If no frame is left: those from the first on that does not only make the
+    /// call. Empty if the stack is empty.
     pub fn own_frames<'s>(&self, stack: &'s Stack, call: &str) -> &'s [Frame] {
         &stack.frames[self.own_range(stack, call)]
     }
@@ -119,8 +119,8 @@ impl Stacks {
 }
 
 impl Function {
-    /// Whether its source is a header: code there is often a wrapper, and says less than the
-    /// function that called it.
+    /// Whether its source is a header: code there is often a wrapper, and tells less than its
+    /// caller.
     pub fn is_in_header(&self) -> bool {
         is_header(&self.place)
     }
@@ -134,7 +134,7 @@ impl Function {
 fn is_header(place: &str) -> bool {
     let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
     let name = file.rsplit_once('/').map_or(file, |(_, name)| name);
-    // Those of C++'s own library have no dot.
+    // Headers of C++'s own library have no dot.
     !name.is_empty() && name.rsplit_once('.').is_none_or(|(_, kind)| HEADERS.contains(&kind))
 }
 
@@ -144,8 +144,8 @@ pub(super) fn is_library(name: &str) -> bool {
     BETWEEN.iter().any(|library| file.starts_with(library))
 }
 
-/// [`Function::is_stub`] of a name and a place. A function of the program may have the name of one
-/// of the C library's: that one has no source here, or is in its folder.
+/// [`Function::is_stub`] of a name and a place. A program may have a function with a C library's
+/// name; only the library's has no known source, or one in the library's folders.
 fn is_stub(name: &str, place: &str, call: &str) -> bool {
     if name.len() > STUB_NAME {
         return false;

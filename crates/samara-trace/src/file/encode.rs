@@ -95,7 +95,7 @@ fn list(
     Ok(Arc::new(ListArray::try_new(item(fields), offsets, Arc::new(structs), None)?))
 }
 
-/// The steps of an event that a trace has.
+/// The steps of an event that a trace keeps.
 fn steps(event: &Event) -> impl Iterator<Item = Step> {
     event.plan.iter().filter_map(recorded)
 }

@@ -125,7 +125,7 @@ impl<R: Read> Messages<R> {
         into.clear();
         let length = length as usize; // at most one of the limits
         while into.len() < length {
-            // As many as have come, at least `STEP`, and no more than are due.
+            // Doubles the buffer, by at least `STEP` and at most the missing bytes.
             let step = into.len().max(STEP).min(length - into.len());
             into.try_reserve_exact(step).map_err(|_| Fault::Io(io::ErrorKind::OutOfMemory.into()))?;
             let got = (&mut self.input).take(step as u64).read_to_end(into).map_err(Fault::Io)?;
@@ -274,7 +274,7 @@ fn compute(meta: &[u8], at: usize, body: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Whether a message's checksum is right. True if it has none (another tool wrote it).
+/// Whether a message's checksum is right, or absent (another tool wrote the message).
 fn verify(meta: &[u8], message: &Message<'_>, body: &[u8]) -> bool {
     checksum(meta, message).is_none_or(|(at, sum)| u32::from_str_radix(sum, 16) == Ok(compute(meta, at, body)))
 }

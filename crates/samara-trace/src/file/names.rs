@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(perms_name(0b1011), "rw-s");
     }
 
-    /// Each kind of step that a call can have, but for those of pages' content.
+    /// Each kind of step that a call can have, except those of pages' content.
     #[test]
     fn every_step_of_an_area_is_recorded() {
         let mut space = samara_mm::AddressSpace::<samara_mm::FileId>::new(samara_mm::Config::default());

@@ -36,7 +36,7 @@ use crate::event::Event;
 pub struct TraceReader<R> {
     messages: Messages<R>,
     header: Header,
-    /// How many columns it has.
+    /// Number of columns.
     columns: usize,
     batch: Batch,
     row: usize,
@@ -44,7 +44,7 @@ pub struct TraceReader<R> {
     /// Whether the end, or an error, has been returned.
     over: bool,
     complete: bool,
-    /// Whether the input goes on after the trace.
+    /// Whether the input may continue after the trace.
     goes_on: bool,
 }
 
@@ -64,9 +64,8 @@ impl<R: Read> TraceReader<R> {
         Ok(TraceReader { messages, header, columns, batch, row: 0, events: 0, over, complete, goes_on })
     }
 
-    /// For an input that goes on after the trace, or waits there: nothing behind the end marker is
-    /// read. Otherwise the input must end there, so that files that were joined are not taken for
-    /// the first of them.
+    /// Reads nothing behind the end marker, for an input that continues or waits there. Without
+    /// this, the input must end there, so that joined files are not mistaken for the first of them.
     #[must_use]
     pub fn within(mut self) -> Self {
         self.goes_on = true;

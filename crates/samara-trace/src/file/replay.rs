@@ -125,7 +125,7 @@ pub struct Space {
     program: Arc<str>,
     /// How many areas it had when `is_at_peak` was last true.
     looked: u64,
-    /// Events were lost, and it was not read since.
+    /// Events were lost, and it has not been read since.
     is_incomplete: bool,
 }
 
@@ -189,8 +189,8 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 impl Replay {
-    /// Keeps the last space of this process after its end, and of any other that this is called
-    /// with. Other spaces are dropped with their last user.
+    /// Keeps the last space of this process after its end. Further calls add processes. Other
+    /// spaces are dropped with their last user.
     #[must_use]
     pub fn keep(mut self, pid: u32) -> Self {
         self.keep.insert(pid);
@@ -257,13 +257,13 @@ impl Replay {
         self.spaces.get(&space)
     }
 
-    /// A process, running or ended. Of those that have ended, the latest 65,536 are kept.
+    /// A process, running or ended. The latest 65,536 ended ones are kept.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.get(&pid)
     }
 
     /// All processes so far, ascending, except those that ended so long ago that
-    /// [`process`](Replay::process) does not know them any more.
+    /// [`process`](Replay::process) has dropped them.
     pub fn processes(&self) -> impl Iterator<Item = (u32, &Process)> {
         self.processes.iter().map(|(pid, process)| (*pid, process))
     }
@@ -437,7 +437,7 @@ impl Process {
 }
 
 impl Space {
-    /// Whether events were lost since its areas were last read: it may have others.
+    /// Whether events were lost since its areas were last read: the true areas may differ.
     pub fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
@@ -481,7 +481,7 @@ impl Space {
         self.bytes
     }
 
-    /// Whether it counts for the totals.
+    /// Whether it counts in the totals.
     fn lives(&self) -> bool {
         self.users > 0 && !self.over
     }
@@ -537,7 +537,7 @@ impl Space {
         (free.is_some() || !rest.is_empty()).then_some((free, rest))
     }
 
-    /// Puts an area, or nothing, in place of what is there.
+    /// Replaces a span by an area, or by nothing.
     fn put(&mut self, span: Span, area: Option<Slot>) -> Result<(), ReplayError> {
         let mut bytes = 0;
         let mut observe = |d: samara::Displaced<'_, u64, Slot>| bytes += d.span.last - d.span.first + 1;
@@ -587,7 +587,7 @@ impl Laid {
         }
     }
 
-    /// Whether what is left of it in `span` is this area.
+    /// Whether its part in `span` equals this area.
     fn is(&self, span: Span, area: &AreaRecord) -> bool {
         let cut = span.first.wrapping_sub(self.start);
         let offset = if self.backed { self.offset.wrapping_add(cut) } else { self.offset };
@@ -621,7 +621,7 @@ fn counted(text: &str) -> Arc<str> {
     if text.is_empty() { Arc::default() } else { Arc::from(text) }
 }
 
-/// The first `most` bytes of `text`, or as many fewer as leave no character cut.
+/// The first `most` bytes of `text`, or up to three fewer, so that no character is cut.
 fn prefix(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {

@@ -46,7 +46,7 @@ fn forks_share_what_they_copied() {
     replay.apply(&begins(EventKind::Exec, 0, 1, areas.clone())).unwrap();
     let one = replay.held.sum();
     for space in 2..=100 {
-        // Areas that the fork leaves out, and one that it has otherwise.
+        // Areas that the fork leaves out, and one that it changes.
         let mut of_child: Vec<_> = areas.iter().filter(|area| area.start % (PAGE * 2000) != 0).cloned().collect();
         of_child[17].perms = 1;
         replay.apply(&begins(EventKind::Fork, 1, space, of_child.clone())).unwrap();

@@ -53,13 +53,12 @@ pub struct Header {
     pub args_left_out: u64,
     /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
-    /// Name of the rules that the recorder took the kernel to have, such as `6.18 +guard-mark`;
+    /// Name of the rules that the recorder assumed for the kernel, such as `6.18 +guard-mark`;
     /// empty in older traces.
     pub profile: String,
     /// These rules; `None` in older traces.
     pub features: Option<Features>,
-    /// Those rules that follow from the kernel's release alone, because the kernel could not be
-    /// probed.
+    /// The rules that were taken from the kernel's release alone, because they could not be probed.
     pub presumed: Features,
     /// Machine architecture: `x86_64`.
     pub arch: String,
@@ -82,8 +81,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a recording of this program that begins now. Nothing is said of the kernel,
-    /// its settings and the limits; a recorder adds these (`samara_record::Options::header`).
+    /// The header of a recording of this program that begins now. The kernel, its settings and the
+    /// limits are not set; a recorder adds these (`samara_record::Options::header`).
     pub fn new(program: &OsStr, args: &[OsString]) -> Self {
         let mut left = MAX_ARGS_BYTES;
         let args_in: Vec<String> =
@@ -107,8 +106,8 @@ impl Header {
         }
     }
 
-    /// The rules of the kernel: those that the recorder took it to have, or, in older traces, those
-    /// of its release.
+    /// The rules of the kernel: those that the recorder assumed, or, in older traces, those of its
+    /// release.
     pub fn rules(&self) -> Features {
         self.features.unwrap_or_else(|| Features::of_release(&self.kernel))
     }

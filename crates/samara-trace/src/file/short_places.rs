@@ -1,4 +1,4 @@
-//! Short names of source files: without folders that do not distinguish them. Knows no frames.
+//! Short names of source files, without the folders that they share. Knows no frames.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,10 +13,10 @@ const BYTES: usize = 2 << 20;
 pub(super) struct ShortPlaces(HashMap<Box<str>, usize>);
 
 impl ShortPlaces {
-    /// Of the files of these places.
+    /// Short names for the files of these places.
     ///
-    /// A name begins after the folders that all files below the same [`root`] have. If two short
-    /// names were the same, each keeps as many more folders as make it different.
+    /// A name begins after the folders that all files below the same [`root`] share. If two short
+    /// names would be equal, each keeps more folders, until they differ.
     pub(super) fn of<'p>(places: impl Iterator<Item = &'p str>) -> Self {
         let mut files: HashSet<&str> = HashSet::new();
         let mut bytes = 0;
@@ -76,8 +76,8 @@ fn split(place: &str) -> (&str, &str) {
     place.split_at(colon.unwrap_or(place.len()))
 }
 
-/// The parts of a name, without those that lead back (`build/../src` is `src`). The first of an
-/// absolute name is empty.
+/// The parts of a name, with `..` resolved (`build/../src` is `src`). The first of an absolute name
+/// is empty.
 fn parts(file: &str) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for (i, part) in file.split('/').enumerate() {
@@ -98,7 +98,7 @@ fn root<'a, 'p>(parts: &'a [&'p str]) -> &'a [&'p str] {
     &parts[..fetched(parts).unwrap_or(first).min(folders(parts).len())]
 }
 
-/// The number of folders around the packages that cargo has fetched, of a file in one of them.
+/// The number of folders above cargo's fetched packages, for a file in one of them.
 fn fetched(parts: &[&str]) -> Option<usize> {
     let at = parts.windows(2).position(|two| two == ["registry", "src"])?;
     Some(at + 3).filter(|around| *around < folders(parts).len())
@@ -173,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the names are: no two are shown alike, and what is shown ends the name.
+        /// For all names: no two short names are equal, and each is the end of its name.
         #[test]
         fn no_two_files_are_shown_alike(files in hash_set("/?(a|b|src|registry|usr|x.c)(/(a|b|src|usr|x.c)){0,5}", 1..12)) {
             let all = ShortPlaces::of(files.iter().map(|file| &**file));

@@ -25,7 +25,7 @@ const NAME_BYTES: usize = 4096;
 /// Most functions at one address.
 pub const FUNCTIONS: usize = 64;
 
-/// Most names that an address has at one time or another.
+/// Most names of an address, over all times.
 pub const NAMES_AT: usize = 64;
 
 /// Most bytes of all names and places together, and of what keeps them.
@@ -65,20 +65,20 @@ const NAME: usize = 160;
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
     modules: Vec<Module>,
-    /// Which of them are libraries between a program and the kernel.
+    /// Whether each is a library between a program and the kernel.
     libraries: Vec<bool>,
     stacks: Vec<Stack>,
     frames: usize,
     text: usize,
     /// By module and address.
     symbols: HashMap<(u32, u64), Vec<Named>>,
-    /// How many they are.
+    /// Number of symbols.
     named: usize,
     /// Short names of the symbols' source files, made on first use.
     short: OnceLock<ShortPlaces>,
 }
 
-/// From when on an address had these functions.
+/// A time, and the functions of an address from then on.
 type Named = (u64, Vec<Function>);
 
 /// A file with code, or code without a file.
@@ -121,7 +121,7 @@ pub struct Frame {
     /// The address in the module, as its symbols count it; for code without a file, the address in
     /// memory. For a frame that is not the innermost, an address within the call instruction.
     pub at: u64,
-    /// It was found by a frame pointer that may not be one.
+    /// It is a guess: the frame pointer that led to it may not be one.
     pub guessed: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Function {
     pub place: String,
 }
 
-/// What is wrong with an event that defines something: its number, and what.
+/// An error in an event that defines something: the event's number, and the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackError(u64, &'static str);
 
@@ -147,7 +147,7 @@ impl fmt::Display for StackError {
 impl std::error::Error for StackError {}
 
 impl Stacks {
-    /// Takes what an event defines. Events that define nothing are skipped.
+    /// Adds the definition of an event. Events that define nothing are skipped.
     ///
     /// # Errors
     /// A number that does not follow the last one, a frame of a module that is not defined, a text
@@ -278,7 +278,7 @@ impl Stacks {
     }
 
     /// A frame for a person: its function and [short place](Self::short_place), or else its module
-    /// and address, after a `?` if it is guessed. Inlined functions come first, parted by ` < `.
+    /// and address, after a `?` if it is guessed. Inlined functions come first, separated by ` < `.
     /// Text of the traced program is not escaped.
     pub fn shown<'s>(&'s self, frame: &'s Frame) -> impl fmt::Display + 's {
         self.shown_at(frame, u64::MAX)

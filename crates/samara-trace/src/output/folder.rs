@@ -21,7 +21,7 @@ use super::Access;
 /// Device and inode.
 pub(super) type Id = (u64, u64);
 
-/// Names that are tried for a file beside another one.
+/// Maximum number of names tried for a file beside another one.
 const NAMES: u32 = 100;
 
 pub(super) fn id(of: &Metadata) -> Id {
@@ -35,7 +35,7 @@ const PLANTED: &str = "another user has put this in a folder where all users may
 #[derive(Debug)]
 pub(super) struct Folder(File);
 
-/// What a link leads to.
+/// The target of a link.
 pub(super) enum Link {
     /// Another name.
     To(OsString),
@@ -119,7 +119,7 @@ impl Folder {
     /// Gives the owner of a new folder the access that the umask may have taken.
     fn open_to_owner(&self, access: Access) {
         if access == Access::Owner {
-            // Where this fails, so does what follows.
+            // If this fails, the next steps fail too.
             let again = format!("/proc/self/fd/{}", self.0.as_raw_fd());
             let _ = std::fs::set_permissions(again, Permissions::from_mode(access.of_folders()));
         }
@@ -129,7 +129,8 @@ impl Folder {
         self.0.metadata().ok().map(|of| id(&of))
     }
 
-    /// What an entry is, a link itself. `None`: it is not there, or cannot be seen.
+    /// The status of an entry; a link is not followed. `None`: it does not exist, or cannot be
+    /// examined.
     pub(super) fn stat(&self, name: &OsStr) -> Option<FileStat> {
         fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
     }
@@ -148,15 +149,15 @@ impl Folder {
         self.stat(name).map(|of| (of.st_dev, of.st_ino))
     }
 
-    /// Whether a name that samara chose may be taken: it is free, or that of a file of this user
-    /// that is not write-protected.
+    /// Whether a name that samara chose may be taken: it is free, or names a file of this user that
+    /// is not write-protected.
     pub(super) fn may_take(&self, name: &OsStr) -> bool {
         self.stat(name).is_none_or(|of| {
             of.st_mode & libc::S_IFMT == libc::S_IFREG && of.st_uid == geteuid().as_raw() && of.st_mode & 0o200 != 0
         })
     }
 
-    /// Whether only this user makes entries here.
+    /// Whether only this user may make entries here.
     pub(super) fn is_private(&self) -> bool {
         self.0.metadata().is_ok_and(|of| of.uid() == geteuid().as_raw() && of.mode() & 0o022 == 0)
     }
@@ -248,7 +249,7 @@ impl Folder {
         Ok(unused(part_name, link)?.0)
     }
 
-    /// Gives an entry another name. An entry that has it is replaced.
+    /// Renames an entry, and replaces an entry that has the new name.
     pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(renameat(&self.0, from, &self.0, to)?)
     }
@@ -271,23 +272,23 @@ impl Folder {
         Ok(unused(next, rename)?.0)
     }
 
-    /// Gives an entry a name that no entry has (`EEXIST`), in one step.
+    /// Renames an entry in one step. `EEXIST`: another entry has the new name.
     #[cfg(target_env = "gnu")]
     fn rename_to_unused(&self, from: &OsStr, to: &OsStr) -> nix::Result<()> {
         nix::fcntl::renameat2(&self.0, from, &self.0, to, nix::fcntl::RenameFlags::RENAME_NOREPLACE)
     }
 
-    /// The call is there for glibc only.
+    /// `nix` has this call for glibc only.
     #[cfg(not(target_env = "gnu"))]
     fn rename_to_unused(&self, _from: &OsStr, _to: &OsStr) -> nix::Result<()> {
         Err(Errno::ENOSYS)
     }
 
     /// Removes an entry if it is this file. `unlinkat` removes a link itself, so even if the
-    /// folder's owner exchanges the entry meanwhile, only an entry of this folder goes.
+    /// folder's owner exchanges the entry meanwhile, only an entry of this folder is lost.
     pub(super) fn remove(&self, name: &OsStr, is: Id) {
         if self.id_of(name) == Some(is) {
-            // What cannot be removed stays as an unused file, which does no harm.
+            // If it fails, an unused file remains, which does no harm.
             let _ = unlinkat(&self.0, name, UnlinkatFlags::NoRemoveDir);
         }
     }

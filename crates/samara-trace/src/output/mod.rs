@@ -34,9 +34,9 @@ use nix::errno::Errno;
 
 use folder::{Folder, Id, Link, id};
 
-/// Links that are followed, as Linux does.
+/// Maximum number of links that are followed, as in Linux.
 const LINKS: u32 = 40;
-/// Numbers that are tried for a name that samara chose.
+/// Maximum number of numbers tried for a name that samara chose.
 const NUMBERS: u32 = 1000;
 
 /// Who may read a file that is made.
@@ -46,12 +46,12 @@ pub enum Access {
     /// Traces hold arguments of programs and layouts of memory, as core dumps do.
     #[default]
     Owner,
-    /// All users that the umask lets: files are made with mode 0666, directories with 0777, less
+    /// All users whom the umask allows: files are made with mode 0666, directories with 0777, less
     /// the umask.
     Umask,
 }
 
-/// Where a name leads. It has been resolved, and nothing has been changed.
+/// A resolved name: the folder and the entry that it leads to. Nothing has been changed yet.
 #[derive(Debug)]
 pub struct OutputName {
     /// `None`: the file of a descriptor, which has no name here.
@@ -67,13 +67,13 @@ struct FolderEntry {
     name: OsString,
 }
 
-/// What has the name.
+/// The entry that has the name.
 #[derive(Debug)]
 enum There {
-    /// Nothing, or an entry that may be replaced unseen.
+    /// No entry, or one that may be replaced without a look at it.
     Nothing,
     File(File),
-    /// A device or a FIFO, which is written to as it is.
+    /// A device or a FIFO, which is written to in place.
     Device(File),
 }
 
@@ -82,7 +82,7 @@ impl OutputName {
     /// blocks here until it has a reader.
     ///
     /// # Errors
-    /// The directory is not there, or what is there is a directory or may not be written to. A file
+    /// The directory does not exist, or the entry is a directory or may not be written to. A file
     /// or a link of another user in a sticky directory that others may write to (`/tmp`) is
     /// refused.
     pub fn resolve(path: &Path) -> io::Result<OutputName> {
@@ -114,7 +114,7 @@ impl OutputName {
     /// Returns the path, too.
     ///
     /// # Errors
-    /// The directory is not there, or all names are taken.
+    /// The directory does not exist, or all names are taken.
     pub fn choose(first: &Path) -> io::Result<(OutputName, PathBuf)> {
         let (folder, name) = Folder::of(None, first)?;
         let free = numbered(&name).find(|name| folder.may_take(name)).ok_or(ErrorKind::AlreadyExists)?;
@@ -122,7 +122,7 @@ impl OutputName {
         Ok((OutputName { place: Some(FolderEntry { folder, name: free }), there: There::Nothing, chosen: true }, path))
     }
 
-    /// The existing file, opened for writing. `None`: there is none.
+    /// The existing file, opened for writing. `None`: no file exists.
     pub fn existing(&self) -> Option<&File> {
         match &self.there {
             There::Nothing => None,
@@ -258,7 +258,7 @@ impl FolderEntry {
     }
 
     /// Puts an older file back, unless a foreign file has taken its name. `ours`, which may have
-    /// the name, is removed, also if the older file has gone.
+    /// the name, is removed even if the older file has gone.
     fn put_back(&self, ours: Option<Id>, older: &Older) {
         let now = self.folder.id_of(&self.name);
         if now.is_some() && now != ours {
@@ -305,13 +305,13 @@ pub struct OutputFile {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing remains to be done: the file is written in place, was committed, or was discarded.
+    /// Nothing is left to do: the file is written in place, was committed, or was discarded.
     Settled,
     /// An older file that has not been written to.
     Older,
-    /// It has its name; an older file is aside.
+    /// It has its name; an older file has been moved aside.
     Named { place: FolderEntry, made: Id, older: Option<Older> },
-    /// It has no name yet, or that of a part. Whether samara chose the name that it gets.
+    /// It has no name yet, or a temporary one. `chosen`: samara chose its final name.
     Unseen { place: FolderEntry, part: Option<OsString>, chosen: bool },
 }
 
@@ -422,7 +422,7 @@ impl Write for OutputFile {
 }
 
 impl Drop for OutputFile {
-    /// Writers own it, in many layers, and fail at any step.
+    /// Discards it here, because it is owned by layers of writers that fail at any step.
     fn drop(&mut self) {
         self.discard();
     }

@@ -51,9 +51,9 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 /// ([`Access`]). Exception: it keeps the permissions of an older file of this user, in a directory
 /// in which only this user makes files.
 ///
-/// If the recorder is killed by SIGKILL, the file has all events except those of the last tenth of
-/// a second or the last few thousand, whichever is less; and where the file is written more slowly
-/// than events come, except up to 64 MiB of events more.
+/// If the recorder is killed by SIGKILL, the file lacks the events of the last tenth of a second or
+/// the last few thousand, whichever is less. If the file is written more slowly than events come,
+/// it lacks up to 64 MiB of events more.
 ///
 /// ```no_run
 /// use samara_trace::event::{Event, EventKind};
@@ -70,7 +70,7 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct FileSink {
     path: PathBuf,
-    /// Committed by the first event; from then on the older file is gone.
+    /// Committed by the first event, which removes the older file.
     output: OutputFile,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Written>>,
@@ -86,7 +86,7 @@ pub struct Written {
     /// Totals of all events that the sink received, including those that are not in the file, if
     /// [`FileSink::sum_up`] asked for them.
     pub summary: Option<Summary>,
-    /// Why the file ends early, if it does.
+    /// Why the file ends early. `None`: it does not.
     pub error: Option<WriteError>,
 }
 
@@ -130,7 +130,7 @@ impl Shared {
     }
 }
 
-/// A limit does not allow the thread that writes.
+/// The error if a limit does not allow the writing thread.
 fn no_thread(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("no thread can be started ({error}): see ulimit -u and ulimit -v"))
 }

@@ -15,9 +15,9 @@ const EXEC: u8 = 4;
 /// Advice of `madvise`.
 const GUARD_INSTALL: i32 = 102;
 const GUARD_REMOVE: i32 = 103;
-/// How far from the end of a stack an access counts as one to the stack: what a frame may have.
+/// Maximum distance from a stack's end of an access to the stack: the size of a large frame.
 const FRAME: u64 = 1 << 20;
-/// Below the stack pointer programs write no further than this before they move it.
+/// Maximum distance below the stack pointer that programs write to before they move it.
 const BELOW: u64 = 4096;
 /// `si_code` of SIGSEGV where a protection key forbade the access.
 const SEGV_PKUERR: i32 = 4;
@@ -51,11 +51,11 @@ pub struct Crash {
     pub ns: u64,
 }
 
-/// What the events before a crash say of its cause.
+/// The cause of a crash, from the events before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Before {
-    /// Why the access is not allowed where it was made, if memory is there or a stack above.
+    /// Why the access is not allowed, if memory is at the address or a stack above it.
     pub forbidden: Option<Forbidden>,
     /// The memory that was taken away.
     pub lost: Option<Lost>,
@@ -69,7 +69,7 @@ pub struct Forbidden {
     pub how: Forbids,
     /// The site that had mapped the memory ([`Origins::sites`]); `None`: not known.
     pub made: Option<u32>,
-    /// The call that forbade it later: `None` if it was mapped so, or if no call did it.
+    /// The later call that forbade it. `None`: the memory was mapped so, or no call did it.
     pub by: Option<By>,
 }
 
@@ -153,8 +153,8 @@ pub enum Near {
     There,
     /// It was in the range of the area that holds the address.
     InArea,
-    /// Nothing: it was elsewhere, and the call mapped over a part of it and over other addresses. A
-    /// program that reads the replaced memory may get a null pointer, and fault at another address.
+    /// It was elsewhere, and the call mapped over a part of it and over other addresses. A program
+    /// that reads the replaced memory may get a null pointer, and fault at another address.
     Elsewhere,
 }
 
@@ -167,7 +167,7 @@ struct Past {
     /// The last memory that was replaced in the area of the address, and elsewhere.
     in_area: Option<Lost>,
     elsewhere: Option<Lost>,
-    /// The call that gave the page the access that it has; `None`: it was mapped so.
+    /// The call that last changed the page's access; `None`: none since it was mapped.
     changed: Option<By>,
     /// The call that made the page a guard.
     guard: Option<By>,
@@ -199,10 +199,9 @@ impl Crash {
     /// to the page of the address. If memory is there: what forbids the access, the call that
     /// forbade it, and the memory that was replaced. If none is there: the call that took it away.
     ///
-    /// Else the last call that replaced memory in the area of the address; or, where nothing is
-    /// mapped at the address, over a part of some memory and over other addresses. Calls of the
-    /// place that had mapped the memory, and what the loader does to the files that it maps, do not
-    /// count as replacing.
+    /// Otherwise: the last call that replaced memory in the area of the address; or, if nothing is
+    /// mapped there, the last one that mapped over a part of some memory and over other addresses.
+    /// Calls from the site that had mapped the memory, and the loader's, do not count as replacing.
     pub fn before(&self, events: impl Iterator<Item = Event>) -> Before {
         let (mut replay, mut origins) = (Replay::default(), Origins::default());
         let mut all: HashMap<u64, Past> = HashMap::new();
@@ -224,7 +223,7 @@ impl Crash {
             {
                 all.insert(event.space, inherited);
             }
-            // A child has what its parent has.
+            // A fork has copied its parent's history instead.
             if let Some(site) = site.filter(|_| event.kind != EventKind::Fork) {
                 let by = By { site, seq: event.seq, ns: event.exit_ns };
                 let now = replay.space(event.space).and_then(|space| space.at(self.address));
@@ -239,8 +238,8 @@ impl Crash {
         self.judge(&past, &replay, &origins)
     }
 
-    /// Moves what is known of a space forward by one event. `was` and `now`: the areas of the
-    /// address before and after it; `found`: the memory that it took away.
+    /// Updates the history of a space by one event. `was` and `now`: the areas of the address
+    /// before and after it; `found`: the memory that it took away.
     fn follow(&self, past: &mut Past, event: &Event, by: By, areas: [Option<&AreaRecord>; 2], found: Vec<Lost>) {
         let (mut there, mut in_area) = (None, None);
         for lost in found.into_iter().filter(|lost| !lost.replaced || lost.made != Some(by.site)) {
@@ -303,11 +302,11 @@ impl Crash {
         Before { forbidden, lost }
     }
 
-    /// What forbids the access to the memory that is there, and the call that forbade it, unless it
-    /// was mapped so.
+    /// What forbids the access to the memory at the address, and the call that forbade it. No call:
+    /// the memory was mapped so.
     fn forbids(&self, area: &AreaRecord, past: &Past) -> Option<(Forbids, Option<By>)> {
         if self.signal == uapi::SIGBUS {
-            // Huge pages run out, and memory without a name has no end.
+            // SIGBUS on huge pages: they ran out. Memory without a name has no end.
             let is_file = area.inode != 0 && !area.name.starts_with("/dev/zero") && !area.name.contains("hugepage");
             return (self.code == uapi::BUS_ADRERR && is_file).then_some((Forbids::FileEnd, None));
         }
@@ -324,14 +323,14 @@ impl Crash {
         Some((how, past.changed))
     }
 
-    /// Whether the address is where the stack of the fault's thread would be next.
+    /// Whether the address is near the stack pointer, where the thread's stack would continue.
     fn is_near_stack_pointer(&self) -> bool {
         self.registers
             .1
             .is_some_and(|sp| self.address < sp.saturating_add(FRAME) && sp <= self.address.saturating_add(BELOW))
     }
 
-    /// Whether the address is a little below the first stack: as far as it may, it grows.
+    /// Whether the address is a little below the first stack, which has grown as far as it may.
     fn is_below_stack(&self, replay: &Replay) -> bool {
         let above = replay.space(self.space).and_then(|space| space.between(self.address, u64::MAX).next());
         let near =
@@ -339,7 +338,7 @@ impl Crash {
         self.signal == uapi::SIGSEGV && above.is_some_and(|area| area.name == "[stack]" && near(&area))
     }
 
-    /// The memory that a call took away, as far as it may have to do with the fault. `replay` and
+    /// The memory that a call took away and that may have to do with the fault. `replay` and
     /// `origins` are as before the call.
     fn lost_in(&self, event: &Event, replay: &Replay, origins: &Origins) -> Vec<Lost> {
         let Some(space) = replay.space(event.space) else { return Vec::new() };
@@ -375,8 +374,8 @@ impl Crash {
     }
 }
 
-/// Whether a call that mapped over this memory may surprise the program. The memory had access. The
-/// loader's calls are no surprise: it lays the parts of a file over one another.
+/// Whether a call that mapped over this memory may surprise the program: the memory had access, and
+/// the call is not the loader's, which lays the parts of a file over one another.
 fn may_surprise(event: &Event, space: &Space, was: &AreaRecord) -> bool {
     let place = event.ip.and_then(|ip| space.place(ip));
     let file = place.as_ref().map_or("", |place| place.name.rsplit('/').next().unwrap_or_default());
@@ -384,7 +383,7 @@ fn may_surprise(event: &Event, space: &Space, was: &AreaRecord) -> bool {
     was.perms & ACCESS != 0 && !file.starts_with("ld-") && !event.areas.iter().any(same_file)
 }
 
-/// Whether calls of a site map stacks of threads.
+/// Whether a site's calls map stacks of threads.
 fn is_for_stack(site: &crate::why::Site) -> bool {
     site.nr.and_then(call_name) == Some("mmap") && site.args[3] as i32 & uapi::MAP_STACK != 0
 }

@@ -20,7 +20,7 @@ pub struct Failure {
     pub nr: u32,
     /// The error's number.
     pub errno: i32,
-    /// How many failed so.
+    /// Number of these failures.
     pub count: u64,
     /// The process that made the first of them.
     pub pid: u32,
@@ -46,10 +46,10 @@ pub struct Failure {
 pub enum Weight {
     /// A limit of the process or of the machine refused them: memory, areas, tasks, addresses.
     Limit,
-    /// Something else did.
+    /// Something else refused them.
     Other,
-    /// They may have asked what the kernel can do: huge pages where there are none, an argument
-    /// that it does not know.
+    /// They may have probed the kernel's abilities: huge pages that do not exist, an argument that
+    /// it does not know.
     Probe,
 }
 
@@ -89,14 +89,14 @@ impl Failure {
         }
     }
 
-    /// The order of kinds.
+    /// The sort key of kinds.
     fn order(&self) -> (Weight, Reverse<u64>, u64) {
         (self.weight(), Reverse(self.count), self.event)
     }
 }
 
-/// Counts a call, if it failed; `space` is as before it, `limit` is `vm.max_map_count`. The kinds
-/// stay in their order.
+/// Counts a failed call. `space` is the space before the call, `limit` is `vm.max_map_count`. The
+/// kinds stay sorted.
 pub(crate) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>, limit: Option<u64>) {
     let Some(errno) = event.error() else { return };
     let refused = Refused::of(event);

@@ -1,5 +1,4 @@
-//! Groups runs of areas that look like one but are kept apart, by the reason. Knows nothing of
-//! events.
+//! Groups runs of areas that look like one but are kept apart, by their reason. Knows no events.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ pub struct Group {
     pub pid: u32,
     /// Number of areas, in all runs of the space together.
     pub areas: u64,
-    /// Number of runs, which is how many areas they could be.
+    /// Number of runs: the number of areas if nothing kept them apart.
     pub runs: u64,
     /// First address of the longest run.
     pub start: u64,

@@ -32,8 +32,8 @@ pub struct Summary {
     pub events: u64,
     /// Number of processes. Threads do not count.
     pub processes: u64,
-    /// The processes with the most areas, and then calls, at most 8; of the first 4,096 that the
-    /// trace names. One that loads another program counts as one.
+    /// At most 8 processes, by most areas and then by most calls, of the first 4,096 in the trace.
+    /// A process that loads another program counts once.
     pub busiest: Vec<ProcessTotals>,
     /// Programs loaded, including the first.
     pub execs: u64,
@@ -45,11 +45,11 @@ pub struct Summary {
     pub overlapped: u64,
     /// Changes without a call: a stack that grew, for example.
     pub learnt: u64,
-    /// How often events of a space were lost, or it changed while it was first read
-    /// ([`LOST`](crate::event::LOST)).
+    /// Number of times that events of a space were lost, or that it changed during its first
+    /// reading ([`LOST`](crate::event::LOST)).
     pub losses: u64,
-    /// Records that the kernel dropped, by the last event that has their number. If there are any,
-    /// calls are missing.
+    /// Records that the kernel dropped, by the last event that has their number. If not 0, calls
+    /// are missing.
     pub lost_events: u64,
     /// Differences between model and kernel that nothing explains.
     pub differences: u64,
@@ -64,7 +64,7 @@ pub struct Summary {
     pub merges: u64,
     /// Most areas at one moment, in all live spaces together.
     pub areas_peak: u64,
-    /// The highest number of areas of one space, of those that are reported.
+    /// The highest number of areas of one reported space.
     pub areas_largest: u64,
     /// Areas of the first process when it ended (or at the trace's end).
     pub areas_final: u64,
@@ -79,10 +79,9 @@ pub struct Summary {
     pub groups: Vec<Group>,
     /// The space that had the most areas, if they take at most 128 MiB as records.
     pub largest: Option<Largest>,
-    /// Calls that failed, by call, error and rule. First those that a limit of the process or of
-    /// the machine refused, last those that may have asked what the kernel can do
-    /// ([`Weight`]); of the same weight those that failed most often, and then
-    /// first.
+    /// Calls that failed, by call, error and rule. Sorted by [`Weight`]: first refusals by a limit
+    /// of the process or the machine, last possible probes of the kernel's abilities. Of the same
+    /// weight, the most frequent come first, then the earliest.
     pub failures: Vec<Failure>,
     /// Processes that a fault ended, the first 4.
     pub crashes: Vec<Crash>,
@@ -90,7 +89,7 @@ pub struct Summary {
     pub stacks: StackTotals,
     /// The stacks themselves, with the names of their functions, as far as they can be read.
     pub call_stacks: Stacks,
-    /// From where calls were made: [`Why`] refers to them by their positions.
+    /// The sites of calls: [`Why`] refers to them by their positions.
     pub sites: Vec<Site>,
     /// When the time of the summary begins, in nanoseconds since the recording began: the last
     /// event that was [skipped](Tally::skip), or 0.
@@ -119,13 +118,13 @@ pub struct ProcessTotals {
 /// How many calls have a stack, and how good it is. Forks and starts of threads are calls too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackTotals {
-    /// Stacks that differ.
+    /// Distinct stacks.
     pub distinct: u64,
     /// Calls with a stack.
     pub calls: u64,
-    /// Those whose stack was followed to the first function of its thread.
+    /// Calls whose stack was followed to the first function of its thread.
     pub whole: u64,
-    /// Those with a function that was found by a frame pointer that may not be one.
+    /// Those with a guessed function: the frame pointer that led to it may not be one.
     pub guessed: u64,
 }
 
@@ -140,11 +139,11 @@ pub struct Largest {
     pub program: String,
     /// When the space had these areas, in nanoseconds since the recording began.
     pub ns: u64,
-    /// Events were lost since the areas were last read: there may be others.
+    /// Events were lost since the areas were last read: the true areas may differ.
     pub is_incomplete: bool,
-    /// What the areas are.
+    /// A description of the areas.
     pub survey: Survey,
-    /// Why it has these areas. `None` if there is too much to follow.
+    /// Why it has these areas. `None`: too much to follow.
     pub why: Option<Why>,
 }
 
@@ -158,10 +157,9 @@ pub struct CallTotals {
     /// Time from entries to exits in nanoseconds, including the recorder's stops at both ends; at
     /// most `u64::MAX`, whatever a file claims.
     pub total_ns: u64,
-    /// Resident memory that came with these calls, and that went with them, in bytes; 0 if it was
-    /// not recorded.
+    /// Bytes that became resident in these calls; 0 if it was not recorded.
     pub populated: u64,
-    /// See `populated`.
+    /// Bytes that ceased to be resident in these calls, likewise.
     pub released: u64,
 }
 

@@ -1,11 +1,11 @@
-//! Which areas are a child's own: what it has from its parent until it loads a program is not its
-//! program's. Knows no areas.
+//! Finds children that load a program before any other call: until then, their areas are those of
+//! their parent. Knows no areas.
 
 use std::collections::HashSet;
 
 use crate::event::{Event, EventKind};
 
-/// Most children that are remembered.
+/// Maximum number of remembered children.
 const MOST: usize = 4096;
 
 /// Children that have made no call yet.
@@ -13,8 +13,8 @@ const MOST: usize = 4096;
 pub struct Newborn(HashSet<u32>);
 
 impl Newborn {
-    /// Takes the next event of a trace. True: it loads a program in a process that has made no call
-    /// since its birth, so that what it had before was its parent's.
+    /// Takes the next event of a trace. True: it loads a program in a child that has made no call
+    /// since its birth, so the areas before it were its parent's.
     ///
     /// # Examples
     /// ```

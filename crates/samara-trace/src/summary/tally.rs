@@ -33,7 +33,7 @@ pub struct Tally {
     spaces: Spaces,
     /// The first process, and whether it has ended.
     first: Option<(u32, bool)>,
-    /// For each stack by its number: whether it is whole, and has no guess.
+    /// For each stack by its number: whether it is whole, and whether it has no guess.
     stacks: Vec<(bool, bool)>,
     /// The stacks and names that were defined, and whether one could not be read.
     defined: (Stacks, bool),
@@ -41,11 +41,11 @@ pub struct Tally {
     site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
     newborn: Newborn,
-    /// Spaces that went on after they were compared, and whether they were equal.
+    /// Spaces that continued after a comparison, and whether they were equal.
     compared: HashMap<u64, bool>,
     /// `vm.max_map_count`.
     limit: Option<u64>,
-    /// When the last event was that was skipped, until the next one that is not.
+    /// The time of the last skipped event, until an event is not skipped.
     skipped: Option<u64>,
 }
 
@@ -60,16 +60,16 @@ enum As {
 }
 
 impl Tally {
-    /// Reports only the spaces of this process, and of any other that this is called with. This
-    /// does not choose which events count: see [`pass`](Tally::pass).
+    /// Reports only the spaces of this process. Further calls add processes. This does not choose
+    /// which events count: see [`pass`](Tally::pass).
     #[must_use]
     pub fn only(mut self, pid: u32) -> Self {
         self.spaces = self.spaces.only(pid);
         self
     }
 
-    /// Sets `vm.max_map_count` of the recording, to which the most areas, and calls that fail from
-    /// now on, are compared.
+    /// Sets `vm.max_map_count` of the recording: the peak of areas, and calls that fail from now
+    /// on, are compared with it.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
@@ -162,7 +162,7 @@ impl Tally {
         for (pid, _) in live.iter().take(PROCESSES.0) {
             self.note(*pid, false);
         }
-        // What is unmapped next may have been the most.
+        // The next event may unmap areas of the peak.
         let size = |(_, space): &&(u32, u64)| self.spaces.replay.space(*space).map_or(0, |space| space.len());
         if let Some((pid, space)) = live.iter().max_by_key(size).copied() {
             self.look(space, pid, from_ns);
@@ -212,7 +212,7 @@ impl Tally {
         self.spaces.most.as_ref().map(|most| self.told(most))
     }
 
-    /// A space, and why it was so, by what is known now.
+    /// A space with the reasons for its areas, by the events so far.
     fn told(&self, most: &Most) -> Largest {
         Largest {
             pid: most.pid,
@@ -224,9 +224,9 @@ impl Tally {
         }
     }
 
-    /// What was counted so far. What is only known at the end is missing: [`Summary::sites`],
-    /// [`Summary::call_stacks`], the largest space ([`peak`](Tally::peak)), and figures
-    /// of spaces that live.
+    /// The counts so far. Figures that are only known at the end are missing: [`Summary::sites`],
+    /// [`Summary::call_stacks`], the largest space ([`peak`](Tally::peak)), and those of spaces
+    /// that live.
     pub fn so_far(&self) -> &Summary {
         &self.totals
     }
@@ -236,13 +236,12 @@ impl Tally {
         &self.spaces.replay
     }
 
-    /// From where calls were made so far: [`Why`](crate::why::Why) refers to them by their
-    /// positions.
+    /// The sites of calls so far: [`Why`](crate::why::Why) refers to them by their positions.
     pub fn sites(&self) -> &[Site] {
         self.spaces.origins.sites()
     }
 
-    /// The number of the site that counts the event that was added last, if one does: see
+    /// The number of the site that counts the last added event, if one does: see
     /// [`Origins::apply`](crate::why::Origins::apply).
     pub fn site_of_last(&self) -> Option<u32> {
         self.site
@@ -253,8 +252,8 @@ impl Tally {
         &self.defined.0
     }
 
-    /// The space of a process now, or the largest of those with a user. `None` if there is none, or
-    /// if it has more areas than are surveyed.
+    /// The space of a process now, or the largest space with a user. `None`: it does not exist, or
+    /// has more areas than are surveyed.
     pub fn now(&self, pid: Option<u32>) -> Option<Largest> {
         let largest = || self.spaces.replay.live().max_by_key(|(_, _, space)| space.len());
         let pid = pid.or_else(|| Some(largest()?.0))?;
@@ -413,7 +412,7 @@ mod tests {
     use super::*;
     use crate::survey::tests::anonymous;
 
-    /// What a child has from its parent is not the peak of the program that it loads, unless it has
+    /// Areas of the parent are not the peak of the program that a child loads, unless the child has
     /// made a call before.
     #[test]
     fn a_program_has_its_own_peak() {
@@ -429,7 +428,7 @@ mod tests {
             let fork = event(1, kind, (2, space), 9);
             tally.add(&Event { args: [1, 0, 0, 0, 0, 0], ..fork });
             let call = Event { nr: Some(12), ..event(2, EventKind::Call, (2, space), 9) };
-            // It need not be among the calls that are counted.
+            // The call need not be counted.
             if calls {
                 tally.pass(&call);
             }

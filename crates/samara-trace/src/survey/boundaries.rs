@@ -1,4 +1,4 @@
-//! Why areas that touch are not one, by reason.
+//! Counts the reasons why touching areas are not one.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ pub struct Boundary {
     /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart. `other`:
     /// reasons beyond the maximum number.
     pub reason: String,
-    /// Whether the reason is only inferred: nothing that the kernel shows keeps the two apart, so
-    /// it must be one that it does not show, and this is the likely one.
+    /// Whether the reason is only inferred: the kernel shows no reason, so it must be one that it
+    /// does not show, and this is the likely one.
     pub inferred: bool,
     /// Number of boundaries with this reason, alone or with others.
     pub boundaries: u64,
-    /// Number of those with this reason alone. The number of areas that would go without the
-    /// reason; an upper bound if not all reasons are known ([`Known`]).
+    /// Number of those with this reason alone: the number of areas that would go without the
+    /// reason, or an upper bound if not all reasons are known ([`Known`]).
     pub alone: u64,
-    /// Where the first of them is: of those with this reason alone, if there is one.
+    /// Address of the first of them, if possible of one with this reason alone.
     pub first: u64,
 }
 

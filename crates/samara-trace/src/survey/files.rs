@@ -13,9 +13,9 @@ pub(super) type File = ((u32, u32), u64);
 
 /// Fewer files of one folder than this are no pattern.
 const FILES: u64 = 64;
-/// Fewer pieces of each view than this are none.
+/// Fewer pieces of each view than this are no pattern.
 const PIECES: u64 = 8;
-/// More views than this are one thing mapped again and again.
+/// More views than this are one file mapped again and again.
 const VIEWS: u64 = 4;
 
 /// Files with bytes that are executable in one area and writable in another one.
@@ -45,7 +45,7 @@ pub(super) fn double_mapped(areas: &[AreaRecord], found: &mut Found) {
 fn meet(a: &[&AreaRecord], b: &[&AreaRecord]) -> bool {
     let mut ends: Vec<(u64, u64)> = b.iter().map(|b| (b.offset, b.offset.saturating_add(size(b)))).collect();
     ends.sort_unstable();
-    // The furthest end of all that begin up to here.
+    // The furthest end of all ranges that begin up to here.
     let mut furthest = 0;
     for end in &mut ends {
         furthest = furthest.max(end.1);
@@ -94,11 +94,11 @@ fn is_in(name: &str, folder: &str) -> bool {
     name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The innermost folder that has many of these files, sorted by name, and more than half of those
-/// of each folder that it is in. Empty where none has.
+/// The innermost folder with many of these files, sorted by name, and with more than half of those
+/// in each folder above it. Empty: no folder has.
 fn folder_of_most<'a>(names: &[&'a str]) -> &'a str {
     let (mut names, mut folder) = (names, "");
-    // More than half of sorted names that lie together hold the middle one.
+    // More than half of the sorted names, if they lie together, include the middle one.
     while let Some(middle) = names.get(names.len() / 2) {
         let Some(end) = middle[folder.len() + 1..].find('/') else { break };
         let within = &middle[..=folder.len() + 1 + end];
@@ -128,7 +128,7 @@ pub(super) fn deleted(areas: &[AreaRecord], found: &mut Found) {
     }
 }
 
-/// The areas of one file with one protection, which lie in pieces.
+/// The pieces in which one file is mapped with one protection.
 #[derive(Debug)]
 pub(crate) struct Pieces<'a> {
     /// The largest number of times that a byte is mapped.
@@ -140,7 +140,7 @@ pub(crate) struct Pieces<'a> {
     pub(crate) would_go: u64,
 }
 
-/// All of them, by their first addresses. O(n log n).
+/// The pieces of all files, sorted by first address. O(n log n).
 pub(crate) fn pieces(areas: &[AreaRecord]) -> Vec<Pieces<'_>> {
     let mut files: BTreeMap<_, Vec<&AreaRecord>> = BTreeMap::new();
     for area in areas.iter().filter(|area| area.inode != 0) {
@@ -174,8 +174,8 @@ fn depth(areas: &[&AreaRecord]) -> u64 {
     depths.max().map_or(0, i64::unsigned_abs)
 }
 
-/// The pieces of files that are mapped several times, and are no code in one of their views, which
-/// has a pattern of its own.
+/// The pieces of files that are mapped several times and have no view as code. (Files with one have
+/// a separate pattern.)
 pub(crate) fn views(areas: &[AreaRecord]) -> Vec<Pieces<'_>> {
     let shared = areas.iter().filter(|a| a.inode != 0 && a.perms & SHARED != 0);
     let runs = shared.filter(|a| a.perms & EXEC != 0 && a.perms & WRITE == 0);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{is_anonymous, size};
 use crate::event::AreaRecord;
 
-/// From this number of files on, those of a directory are one backing.
+/// Minimum number of a directory's files that count as one backing.
 const MANY: usize = 8;
 
 /// The mark that Linux puts behind the name of a file that has been removed.
@@ -16,9 +16,9 @@ pub(super) const DELETED: &str = " (deleted)";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AreaGroup {
-    /// What is behind the areas: `anonymous`, a name as the maps line shows it, or `DIRECTORY/*`
-    /// for eight or more files of a directory. Those that have been removed are apart from the
-    /// others, with ` (deleted)`.
+    /// The backing of the areas: `anonymous`, a name as the maps line shows it, or `DIRECTORY/*`
+    /// for eight or more files of a directory. Removed files are a group of their own, with `
+    /// (deleted)`.
     pub backing: String,
     /// Number of files.
     pub files: u64,
@@ -84,8 +84,8 @@ fn group((backing, perms): (String, u8), files: usize, mut sizes: Vec<u64>) -> A
     }
 }
 
-/// The file behind an area, if it has a path or a name like one, and what stands before its own
-/// name: its directory, or the kind of a memfd or a segment.
+/// The file behind an area, if it has a path or a name like one, and the prefix of its own name:
+/// its directory, or the kind of a memfd or a segment.
 fn file(area: &AreaRecord) -> Option<(Prefix<'_>, File<'_>)> {
     let path = area.name.strip_suffix(DELETED).unwrap_or(&area.name);
     let kind = ["/memfd:", "/SYSV"].into_iter().find(|kind| path.starts_with(kind));

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use super::{ACCESS, alike, is_anonymous, size};
 use crate::event::AreaRecord;
 
-/// Fewer areas than this are not in pieces.
+/// Minimum number of areas of memory in pieces.
 const LEAST: u64 = 8;
-/// A larger hole is the space between two mappings.
+/// Maximum bytes of a hole: a larger one is the space between two mappings.
 const LARGEST: u64 = 64 << 20;
 
-/// Holes between private areas without a file that have the same protection, at least 8 of them.
+/// Holes between at least 8 private areas without a file that have the same protection.
 ///
 /// A hole has at most 64 MiB, and at most 16 times the bytes of the larger area beside it: more is
 /// the space between two mappings. Only a trace shows what was unmapped there, and whether it was
@@ -25,7 +25,7 @@ pub struct Holes {
     pub areas: u64,
     /// Bytes of the holes.
     pub bytes: u64,
-    /// The size that most of them have, and how many have it.
+    /// The most common size, and the number of holes that have it.
     pub common: (u64, u64),
     /// First address and end of the first one.
     pub first: (u64, u64),
@@ -38,7 +38,7 @@ pub(crate) fn hole_between(a: &AreaRecord, b: &AreaRecord) -> Option<u64> {
     (is_one && size(a).max(size(b)) >= hole / 16).then_some(hole)
 }
 
-/// `None`: there are few.
+/// `None`: fewer than [`LEAST`] areas are around them.
 pub(super) fn holes(areas: &[AreaRecord]) -> Option<Holes> {
     let mut found: Option<Holes> = None;
     let (mut sizes, mut around): (BTreeMap<u64, u64>, u64) = (BTreeMap::new(), 0);
@@ -57,18 +57,18 @@ pub(super) fn holes(areas: &[AreaRecord]) -> Option<Holes> {
     found.map(|all| Holes { areas: around, common, ..all }).filter(|all| all.areas >= LEAST)
 }
 
-/// The sizes by which gaps are counted: fewer bytes than the first, than the second, and so on; the
-/// last count has the others.
+/// Exclusive upper bounds of the size classes of gaps, in bytes. One more class has the larger
+/// gaps.
 pub const SIZES: [u64; 3] = [64 << 10, 2 << 20, 64 << 20];
 
-/// Number of gaps that are named.
+/// Number of gaps that are listed.
 const NAMED: usize = 5;
 
 /// Free addresses between the first area and the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gaps {
-    /// Number and bytes of the gaps of each of the [`SIZES`], and of the larger ones.
+    /// Number and bytes of the gaps in each class of [`SIZES`], and of the larger ones.
     pub by_size: [(u64, u64); SIZES.len() + 1],
     /// First address and end of the largest, the largest first.
     pub largest: Vec<(u64, u64)>,

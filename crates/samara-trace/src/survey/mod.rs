@@ -27,7 +27,7 @@ pub use patterns::{Pattern, PatternKind, most_stacks_of};
 
 use crate::event::AreaRecord;
 
-/// Which reasons that keep two touching areas apart are known.
+/// The reasons between touching areas that the input shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// All of them: the areas come from a trace.
@@ -49,12 +49,12 @@ pub struct Survey {
     pub bytes: u64,
     /// All areas by backing and protection, those with the most areas first.
     pub groups: Vec<AreaGroup>,
-    /// What some of the areas look like, the pattern with the most areas first. An area may be in
+    /// Patterns of some of the areas, the pattern with the most areas first. An area may be in
     /// several patterns.
     pub patterns: Vec<Pattern>,
-    /// Why areas that touch are not one, the reason of the most boundaries first.
+    /// Why touching areas are not one, the reason with the most boundaries first.
     pub boundaries: Vec<Boundary>,
-    /// Memory in pieces, with holes between them; `None`: there are few.
+    /// Memory in pieces, with holes between them. `None`: too few pieces.
     pub holes: Option<Holes>,
     /// Free addresses between the areas.
     pub gaps: Gaps,
@@ -113,14 +113,14 @@ pub(crate) fn is_anonymous(area: &AreaRecord) -> bool {
         && (matches!(&*area.name, "" | "[heap]" | "[stack]") || area.name.starts_with("[anon:"))
 }
 
-/// Whether two areas continue one another, apart from what keeps them apart: same protection, same
-/// backing.
+/// Whether two areas have the same protection, and are both anonymous or continue one file. Reasons
+/// that keep them apart do not count.
 pub(crate) fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
     a.perms == b.perms
         && if is_anonymous(a) || is_anonymous(b) { is_anonymous(a) && is_anonymous(b) } else { continues(a, b) }
 }
 
-/// Whether `b` goes on in the file of `a` where `a` ends.
+/// Whether `b` continues the file of `a` where `a` ends.
 pub(crate) fn continues(a: &AreaRecord, b: &AreaRecord) -> bool {
     a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name) && a.offset.wrapping_add(size(a)) == b.offset
 }

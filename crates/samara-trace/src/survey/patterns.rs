@@ -17,8 +17,8 @@ pub enum PatternKind {
     /// of a mapping of its own.
     ThreadStacks,
     /// The same, if no thread began with them: stacks of coroutines, or buffers with guards. If the
-    /// threads' stacks are not known, more of them than threads. [`Survey`](super::Survey) does not
-    /// know threads; verdicts do.
+    /// threads' stacks are unknown: more stacks than threads. Only verdicts know threads,
+    /// [`Survey`](super::Survey) does not.
     GuardedStacks,
     /// 32 KiB or more of writable memory at a multiple of 64 MiB, and memory without access up to
     /// the next one: heaps of glibc's malloc. An arena has one or several.
@@ -35,7 +35,7 @@ pub enum PatternKind {
     /// The part of a program or a library that was made read-only after relocation: it goes on
     /// where a read-only part ends, and is charged like memory that was writable once.
     Relro,
-    /// Files of one folder, or of the folders in it, 64 or more: see [`Pattern::folder`].
+    /// 64 or more files of one folder and the folders in it: see [`Pattern::folder`].
     ManyFiles,
     /// The same, where nine tenths of them have executable areas of the same offsets, sizes and
     /// protections: copies of one library, each with its segments.
@@ -70,9 +70,9 @@ impl PatternKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pattern {
-    /// What they look like.
+    /// The kind of the pattern.
     pub kind: PatternKind,
-    /// How often the pattern is there: stacks, heaps, files, views of a file.
+    /// Number of instances: stacks, heaps, files, views of a file.
     pub times: u64,
     /// Number of areas in all instances.
     pub areas: u64,
@@ -95,9 +95,9 @@ pub struct Pattern {
 
 /// Most bytes of a guard.
 const GUARD: u64 = 1 << 20;
-/// Least bytes of a thread's stack, and what its size is a multiple of.
+/// Minimum bytes of a thread's stack; its size is a multiple of this.
 const STACK: u64 = 64 << 10;
-/// Bytes of an arena, and the least that is writable of one.
+/// Bytes of an arena, and the minimum of its writable bytes.
 const ARENA: u64 = 64 << 20;
 const ARENA_USED: u64 = 32 << 10;
 

@@ -62,7 +62,7 @@ fn guard_pages_between_what_is_alike_would_take_two_areas_with_them() {
     assert_eq!(patterns(&areas), [(PatternKind::GuardPages, 3, 3, 3)]);
 }
 
-/// A guard takes no more with it than what would be one without it.
+/// Without a guard, only areas go that would then be one.
 #[test]
 fn guards_between_what_differs_take_less_with_them() {
     let guarded = |below: AreaRecord, guard: &str, above: &str| {
@@ -236,7 +236,7 @@ fn many_files_have_a_folder() {
     assert_eq!(find(&removed), None);
 }
 
-/// Files with equal segments of code are copies of one library; data that is alike is none.
+/// Files with equal segments of code are copies of one library; files with equal data are not.
 #[test]
 fn copies_of_a_library_have_equal_segments() {
     let load = |code: u8, other: u64| -> Vec<AreaRecord> {
