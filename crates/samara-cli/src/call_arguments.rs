@@ -11,12 +11,12 @@ use samara_trace::calls::{Kind, option_name, signature};
 
 /// `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0)`.
 ///
-/// With `file` the descriptor of a map has the name of its file behind it: `3</etc/passwd>`.
+/// With `file`, the name of the file follows the descriptor of a map: `3</etc/passwd>`.
 pub(crate) fn call(name: &str, args: &[u64; 6], file: Option<&str>) -> String {
     calls(name, args, 0, file)
 }
 
-/// The same of several calls: arguments with a bit in `varies` are not the same in all of them, and
+/// The same for several calls: arguments with a bit in `varies` differ between the calls, and are
 /// shown as `...`.
 pub(crate) fn calls(name: &str, args: &[u64; 6], varies: u8, file: Option<&str>) -> String {
     let shown = |(i, kind): (usize, &Kind)| {

@@ -101,7 +101,7 @@ fn forbidden(crash: &Crash, why: &Forbidden, sites: Sites<'_>) -> String {
         Forbids::StackGuard => format!("the guard below the stack of a thread, {}", mapped("mapped", why.made, sites)),
         Forbids::StackEnd => "below the stack, which may not grow further (RLIMIT_STACK)".to_owned(),
         Forbids::FileEnd => {
-            // Memory of such a file can be short too.
+            // A file of a memory file system faults too if memory is short.
             let in_memory = crash.area.as_ref().is_some_and(|area| area.dev.0 == 0);
             let or_full = if in_memory { ", or its file system is full" } else { "" };
             format!("beyond the end of its file{or_full}, {}", mapped("mapped", why.made, sites))

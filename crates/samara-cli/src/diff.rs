@@ -21,9 +21,9 @@ use crate::why::{At, Sites, held, what};
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
-/// Places, and reasons, with a row.
+/// Maximum number of places, and of reasons, with a row.
 const ROWS: usize = 12;
-/// Functions shown of a place.
+/// Maximum number of functions shown for a place.
 const FUNCTIONS: usize = 4;
 
 /// One of the two spaces.
@@ -40,7 +40,7 @@ pub(crate) struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// The largest space of a trace. `None`: nothing is known of it.
+    /// The largest space of a trace. `None`: it is not known.
     pub(crate) fn largest(summary: &'a Summary) -> Option<Side<'a>> {
         let largest = summary.largest.as_ref()?;
         Some(Side {
@@ -124,8 +124,8 @@ pub(crate) struct Diff<'a> {
 impl<'a> Diff<'a> {
     /// Compares two spaces. Differences of at most `over` are left out. Places are the same if the
     /// functions of their stacks have the same [lasting](line::lasting) names, or, without stacks,
-    /// if their arguments are the same, except addresses and callers. Where one of the two has
-    /// stacks, those of a call are one place.
+    /// if their arguments are the same, except addresses and callers. If only one of the two spaces
+    /// has stacks, each call is one place.
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
         let [has_stacks, had_stacks] =
             [after, before].map(|side| side.sites.all().iter().any(|site| site.stack.is_some()));
@@ -174,7 +174,7 @@ impl<'a> Diff<'a> {
         all > self.over || self.places.iter().any(|place| place.grown() > self.over)
     }
 
-    /// All of it, as lines.
+    /// The comparison as lines.
     pub(crate) fn screen(&self, title: &str) -> String {
         let mut out = format!("{} {}\n", styled(BOLD, "samara:"), clean(title));
         let mut row = |name: &str, text: String| {
@@ -219,7 +219,7 @@ impl<'a> Diff<'a> {
         out
     }
 
-    /// All of it, as one object.
+    /// The comparison as one object.
     pub(crate) fn json(&self) -> Value {
         let side = |side: Side<'_>| {
             let At { pid, program, ns, .. } = side.at;

@@ -45,7 +45,7 @@ fn what_grew_is_told_by_function_and_by_reason() {
     assert!(Diff::of(side(&before), side(&after), 49).has_grown());
     let less = Diff::of(side(&before), side(&after), 50);
     assert!(!less.has_grown() && less.places.is_empty() && less.reasons.is_empty());
-    // The other way nothing grew by more than the cuts, 20.
+    // In the other direction nothing grew by more than 20, the cuts.
     let back = Diff::of(side(&after), side(&before), 25);
     assert!(!back.has_grown() && !back.places.is_empty());
     // Nothing differs from itself.

@@ -5,8 +5,8 @@ use std::process::{ExitCode, ExitStatus};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// All commands but `trace`, `run` and `top` (of a program): the command failed, as for no such
-/// file or process.
+/// All commands except `trace`, `run` and `top` (of a program): the command failed, for example
+/// because a file or process does not exist.
 pub(crate) const FAILED: u8 = 1;
 /// All commands: wrong usage.
 pub(crate) const USAGE: u8 = 2;
@@ -18,7 +18,7 @@ pub(crate) const DIFFERS: u8 = 4;
 /// process is near the limit.
 pub(crate) const CONDITION: u8 = 123;
 /// `trace`, `run`: the program was not run, because samara could not trace it or write its files.
-/// `watch`: a process that `--pid` names is not there at the start.
+/// `watch`: a process that `--pid` names does not exist at the start.
 pub(crate) const CANNOT_TRACE: u8 = 125;
 /// `trace`, `run`: the program exists and cannot be run.
 pub(crate) const CANNOT_RUN: u8 = 126;

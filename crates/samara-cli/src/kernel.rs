@@ -14,7 +14,7 @@ pub(crate) struct Kernel<'a> {
     pub(crate) release: &'a str,
     /// Empty for older traces.
     pub(crate) profile: &'a str,
-    /// Rules that its number alone decides.
+    /// Rules that were taken from its release number, not probed.
     pub(crate) presumed: Features,
 }
 

@@ -166,8 +166,8 @@ pub(crate) fn functions<'s>(stacks: &'s Stacks, frame: &Frame) -> Vec<(Cow<'s, s
     }
 }
 
-/// The names of functions as they are in another run too: code without a file (of a JIT compiler)
-/// lies elsewhere there, so all of it in a row has one name.
+/// The names of functions that stay the same in other runs: code without a file (of a JIT compiler)
+/// lies elsewhere in each, so consecutive functions of it share one name.
 pub(crate) fn lasting(names: Vec<String>) -> Vec<String> {
     const NOWHERE: &str = "[anon]";
     let is_nowhere = |name: &str| name.strip_prefix("? ").unwrap_or(name).starts_with("[anon]+0x");

@@ -62,8 +62,8 @@ pub(crate) fn styled_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>
     write_to(anstream::AutoStream::auto(io::stdout()), print)
 }
 
-/// From now on a limit of file sizes (`ulimit -f`) is an error like any other, where its signal
-/// would end this process. Called late, before the first write: programs that are started earlier
+/// Makes writes past the limit of file sizes (`ulimit -f`) ordinary errors: by default their signal
+/// ends this process. Called late, before the first write: programs that are started earlier
 /// inherit the original disposition.
 pub(crate) fn refuse_size_signal() {
     static ONCE: Once = Once::new();

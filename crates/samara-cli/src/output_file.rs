@@ -11,7 +11,7 @@ use samara_trace::output::{Access, OutputFile, OutputName};
 use crate::output::refuse_size_signal;
 
 /// Whether two names are those of one regular file. This protects from typing errors only, so names
-/// may change meanwhile.
+/// may change afterwards.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     let id = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
     id(a).is_some_and(|a| id(b) == Some(a))
@@ -41,7 +41,7 @@ impl Output {
         Output::resolved(name, access)
     }
 
-    /// Opens an output whose name was resolved; none is standard output.
+    /// Opens an output whose name was resolved; `None` is standard output.
     pub(crate) fn resolved(name: Option<OutputName>, access: Access) -> io::Result<Output> {
         match name {
             Some(name) => Ok(Output::of(name.whole(access)?)),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::format::{count, plural};
 
-/// Looks that count: the last ones.
+/// Number of latest looks that count.
 const LOOKS: usize = 12;
-/// A process that got fewer areas than this in that time has no pace.
+/// Minimum growth in areas over these looks: with less, a process has no pace.
 const LEAST: u64 = 8;
-/// A process has many areas that has more than one part in this many of those that it may have.
+/// A process has many areas if it has more than 1/8 of its limit.
 const MANY: u64 = 8;
 /// Longer times are not reported: ten days.
 const LONGEST: Duration = Duration::from_secs(10 * 24 * 3600);
@@ -20,8 +20,8 @@ const LONGEST: Duration = Duration::from_secs(10 * 24 * 3600);
 pub(crate) struct Pace(VecDeque<(Duration, u64)>);
 
 impl Pace {
-    /// A look: the time since the first one, and the number of areas. Looks that come more often
-    /// than `every` take the place of one another, so that those that count reach as far back.
+    /// Adds a look: the time since the first one, and the number of areas. Looks less than half of
+    /// `every` apart replace one another, so that the kept looks reach far enough back.
     pub(crate) fn add(&mut self, elapsed: Duration, areas: u64, every: Duration) {
         let mut last = self.0.iter().rev().map(|(at, _)| *at);
         if last.next().zip(last.next()).is_some_and(|(at, before)| at.saturating_sub(before) < every / 2) {
@@ -33,23 +33,23 @@ impl Pace {
         }
     }
 
-    /// Areas that the process got in a second, from the first of these looks to the last one; fewer
-    /// than 0 if it has fewer by now. `None`: there is one look.
+    /// Growth in areas per second, from the first kept look to the last one; negative if the
+    /// process has fewer by now. `None`: fewer than two looks.
     pub(crate) fn per_second(&self) -> Option<f64> {
         let ((from, before), (to, now)) = (self.0.front()?, self.0.back()?);
         let time = to.checked_sub(*from).filter(|time| !time.is_zero())?;
         Some((*now as f64 - *before as f64) / time.as_secs_f64())
     }
 
-    /// Whether the process got areas since the look before.
+    /// Whether the number of areas grew since the look before.
     pub(crate) fn grew(&self) -> bool {
         let mut last = self.0.iter().rev().map(|(_, areas)| areas);
         last.next().zip(last.next()).is_some_and(|(now, before)| now > before)
     }
 
-    /// Whether the process has as many areas as it may have within this time, if it goes on as
-    /// between the last two looks; after the first look, as since its start. `age`: the time since
-    /// then; it is asked for only where the process has many areas.
+    /// Whether the process reaches the limit within this time if it grows as between the last two
+    /// looks; after the first look, as since its start. `age`: the time since its start, computed
+    /// only if the process has many areas.
     pub(crate) fn is_urgent(&self, limit: u64, within: Duration, age: impl FnOnce() -> Duration) -> bool {
         let mut last = self.0.iter().rev();
         let Some((to, now)) = last.next() else { return false };
@@ -62,8 +62,8 @@ impl Pace {
         more >= LEAST && free > 0 && free as f64 * time.as_secs_f64() <= more as f64 * within.as_secs_f64()
     }
 
-    /// Areas that the process got in a second, but for the time between two looks in which it got
-    /// the most: what happens once does not go on.
+    /// Growth in areas per second, without the largest step between two looks: a single burst does
+    /// not repeat.
     fn again_per_second(&self) -> Option<f64> {
         let ((from, before), (to, now)) = (self.0.front()?, self.0.back()?);
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
@@ -74,8 +74,8 @@ impl Pace {
         Some(areas as f64 / time.as_secs_f64())
     }
 
-    /// Time until the limit, if it goes on to grow as it does; 0 where it is reached. `None`: the
-    /// process does not grow, or very slowly, or once in a while, or the limit is not known.
+    /// Time until the limit at the present pace; 0: it is reached. `None`: no growth, very slow
+    /// growth, a single burst, or an unknown limit.
     pub(crate) fn left(&self, limit: Option<u64>) -> Option<Duration> {
         let ((_, before), (_, now)) = (self.0.front()?, self.0.back()?);
         let free = limit?.saturating_sub(*now);
@@ -89,7 +89,7 @@ impl Pace {
         (left <= LONGEST).then_some(left)
     }
 
-    /// The same for people.
+    /// The pace and the time left, for people.
     pub(crate) fn text(&self, limit: Option<u64>) -> Option<String> {
         let (left, per_second) = (self.left(limit).filter(|left| !left.is_zero())?, self.again_per_second()?);
         let pace = if per_second < 1.0 {
@@ -101,7 +101,7 @@ impl Pace {
     }
 }
 
-/// A time in seconds, rounded up: what is not reached yet is not 0.
+/// A time in seconds, rounded up: only 0 itself is 0.
 pub(crate) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
@@ -127,7 +127,7 @@ mod tests {
         pace
     }
 
-    /// At the limit, and above it, nothing is left, also where nothing grows.
+    /// At and above the limit the time left is 0, even without growth.
     #[test]
     fn nothing_is_left_at_the_limit() {
         let left = |looks: &[(u64, u64)]| pace(looks).left(Some(1_000));
@@ -181,20 +181,20 @@ mod tests {
         assert!(!within(&[], 20) && !within(&[(0, 8_000)], 60) && !within(&[(0, 9), (1, 5)], 20));
     }
 
-    /// A program that makes its areas at once, or is replaced by a larger one, does not go on so.
+    /// A program that makes its areas at once, or is replaced by a larger one, stops growing.
     #[test]
     fn a_burst_is_no_growth() {
         let left = |looks: &[(u64, u64)]| pace(looks).left(Some(65_530));
         assert_eq!(left(&[(0, 20), (10, 4_024)]), None);
         assert_eq!(left(&[(0, 20), (10, 4_024), (20, 4_024), (30, 4_020)]), None);
-        // Half of two bursts goes on.
+        // Of two bursts, one counts.
         let twice = left(&[(0, 0), (10, 3_000), (20, 3_000), (30, 6_000)]).unwrap();
         assert_eq!(twice.as_secs(), (65_530 - 6_000) * 20 / 3_000);
         let grew = |looks: &[(u64, u64)]| pace(looks).grew();
         assert_eq!([grew(&[(0, 1)]), grew(&[(0, 1), (1, 2)]), grew(&[(0, 1), (1, 2), (2, 2)])], [false, true, false]);
     }
 
-    /// What was long ago does not count.
+    /// Old looks do not count.
     #[test]
     fn the_last_looks_count() {
         let mut looks: Vec<(u64, u64)> = vec![(0, 40_000), (1, 10)];

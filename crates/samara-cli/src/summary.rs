@@ -27,7 +27,7 @@ const SMALL_PART: u64 = 20;
 /// Columns of the sparkline.
 const COLUMNS: usize = 40;
 
-/// How the note begins that sums up a recording without stops.
+/// Prefix of the note that sums up a recording without stops.
 pub(crate) const WITHOUT_STOPS: &str = "without stops: ";
 
 /// The summary as lines. `title` names the program and how it ended.
@@ -57,7 +57,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         format!("{name:<width$} {:>9}  {:>8}{failed}", count(n), time(ns))
     };
     for (i, (name, c)) in calls.iter().take(CALLS).enumerate() {
-        // Printed once; it holds for all rows.
+        // Printed once, because it holds for all rows.
         let scope = match r.notes.iter().find(|note| note.starts_with(WITHOUT_STOPS)) {
             // A trace does not say how it was recorded.
             _ if i > 0 || r.checks.is_none() => "",
@@ -150,7 +150,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
     }
-    // A recording says it itself.
+    // A recording without stops says so in its own note.
     if s.lost_events > 0 && !r.notes.iter().any(|note| note.starts_with(WITHOUT_STOPS)) {
         row("note", format!("events that the kernel dropped: {}; calls are missing", count(s.lost_events)));
     }
@@ -352,7 +352,7 @@ pub(crate) fn gloss(reason: &str) -> &'static str {
     }
 }
 
-/// A word as it can be typed into a shell. Bytes that cannot be shown are escaped as in bash, zsh
+/// A word in the form to type into a shell. Bytes that cannot be shown are escaped as in bash, zsh
 /// and others.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+,@%:=".contains(&b);
@@ -365,7 +365,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// A file's name as it can be typed where an option may stand.
+/// A file's name in the form to type where an option may stand.
 fn file_name(name: &str) -> String {
     if name.starts_with('-') { quoted(&format!("./{name}")) } else { quoted(name) }
 }

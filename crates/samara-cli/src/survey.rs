@@ -23,7 +23,7 @@ const FORMAT: u32 = 1;
 const GROUPS: usize = 8;
 /// Boundaries with separate rows.
 const BOUNDARIES: usize = 6;
-/// From this part of the limit on, the number of areas is shown in red: nine tenths.
+/// The number of areas is shown in red from nine tenths of the limit on.
 const NEAR: (u64, u64) = (9, 10);
 
 /// The context of the areas.
@@ -267,7 +267,7 @@ pub(crate) fn json(survey: &Survey, look: &Look, elapsed_ns: u64) -> Value {
     extend(&mut all, parts(&told, usize::MAX));
     extend(&mut all, json!({"notes": look.notes}));
     let profile = Profile::running();
-    // A text may come from another machine; the rules are those that gave the reasons.
+    // The kernel of a text is unknown: it may come from another machine. The rules are ours.
     let mut kernel = Kernel::asked(profile, &profile.to_string()).json();
     if process.is_none() {
         kernel["kernel"] = Value::Null;

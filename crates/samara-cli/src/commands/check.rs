@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::output::{self, DIM, GREEN, RED, clean, styled};
 use crate::{exit, json};
 
-/// Bytes of stack that the model and the kernel need side by side.
+/// Bytes of stack that running the model and the kernel side by side needs.
 const STACK: u64 = 512 << 10;
 
 pub(crate) fn run(args: &Check) -> ExitCode {
@@ -130,7 +130,7 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         let met = if m.mix == Mix::Threads { format!(", {} overlapped", count(m.overlapped)) } else { String::new() };
         writeln!(out, "{:<8} {compared} compared in {sequences}{met}, {} a second: {found}", m.mix, count(rate))?;
     }
-    // A skipped mix was not compared at all; of the others some calls are missing.
+    // A skipped mix was not compared at all; an incomplete one lacks some calls.
     let runs = |mix: Mix| report.mixes.iter().any(|m| m.mix == mix);
     for (i, (first, why)) in report.skipped.iter().enumerate() {
         // A reason that several mixes share is printed once.

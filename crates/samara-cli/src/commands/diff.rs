@@ -61,8 +61,8 @@ struct Sides {
 }
 
 impl Sides {
-    /// Reads both traces, each at a moment: if none is given, when a process had the most areas.
-    /// What can be read only once is compared near that, as `samara why` does.
+    /// Reads both traces, each at its moment; by default when a process had the most areas. An
+    /// input that can be read only once is compared near that moment, as by `samara why`.
     fn look(
         before: (&Path, Option<Moment>),
         after: (&Path, Option<Moment>),

@@ -12,7 +12,7 @@ use signal_hook::low_level::emulate_default_handler;
 /// Watches these signals. Dropping it restores their defaults.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
-    /// The last one that came; 0 for none. Relaxed, like the other: they guard no data.
+    /// The last signal that came; 0 for none. Relaxed, like the other: they guard no data.
     came: Arc<AtomicUsize>,
     is_over: Arc<AtomicBool>,
 }

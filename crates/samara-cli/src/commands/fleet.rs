@@ -45,7 +45,7 @@ except duckdb.Error as why:
 print(json.dumps([dict(zip(answer.columns, row)) for row in rows], default=str))
 ";
 
-/// The functions of a stack as they are in another run too: see [`lasting`](crate::line::lasting).
+/// The functions of a stack that are the same in other runs: see [`lasting`](crate::line::lasting).
 const LASTING: &str =
     r"regexp_replace(functions, '(\? )?\[anon\]\+0x[0-9a-f]+(;(\? )?\[anon\]\+0x[0-9a-f]+)*', '[anon]', 'g')";
 

@@ -16,7 +16,7 @@ use crate::refused::text;
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
-/// Calls that do not agree and have separate lines.
+/// Maximum number of disagreeing calls with separate lines.
 const LINES: usize = 5;
 
 pub(crate) fn run(args: &ReplayOf) -> ExitCode {
@@ -101,7 +101,7 @@ fn agreement(all: &Agreement, line: &mut impl FnMut(String)) {
     let exact = all.agree + all.written;
     let share = match all.calls {
         0 => String::new(),
-        // Not rounded up to all of them.
+        // Never rounded up to 100 %.
         calls => {
             format!(" ({:.1} %)", (exact as f64 * 100.0 / calls as f64).min(if exact < calls { 99.9 } else { 100.0 }))
         }

@@ -66,7 +66,7 @@ pub(super) fn report(files: &[&Path], page: Option<Page>, access: Access, quiet:
     }
     let diff = match (&traces[..], files) {
         ([before, after], [a, b]) => match Side::largest(&before.summary).zip(Side::largest(&after.summary)) {
-            // What cannot be read again is compared near its peak.
+            // An input that cannot be read again is compared near its peak.
             Some(_) if a.is_file() && b.is_file() => match super::diff::between(a, b) {
                 Ok(diff) => Some(diff),
                 Err(code) => return code,

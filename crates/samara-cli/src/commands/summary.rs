@@ -108,7 +108,7 @@ pub(super) fn read<R: Read>(
     let (mut first, mut ended, mut damage) = (None, None, None);
     let (during, is_all, mut events, mut found) = (only.during(), only.is_all(), 0, false);
     let is_group = is_of_group(reader.header()) && only.pid.is_empty();
-    // Times in a file may be in any order: a time begins once, and ends once.
+    // Times in a file may be in any order: the selected time begins once, and ends once.
     let (mut has_begun, mut has_ended) = (false, false);
     for event in &mut reader {
         let event = match event {

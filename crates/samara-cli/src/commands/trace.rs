@@ -108,7 +108,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     }
 }
 
-/// How it is recorded without stops.
+/// The settings of a recording without stops.
 fn settings(args: &Trace) -> nostop::Settings {
     let mut settings = nostop::Settings::default();
     settings.source = args.source.unwrap_or_default();
@@ -119,7 +119,7 @@ fn settings(args: &Trace) -> nostop::Settings {
     settings
 }
 
-/// Whether nothing may stop.
+/// Whether stops are forbidden.
 fn no_stop(args: &Trace) -> bool {
     args.no_stop || args.source.is_some()
 }
@@ -176,7 +176,7 @@ impl<F: Fn()> Sink for Ready<'_, F> {
     }
 }
 
-/// Says what attaching to a process costs it, and when it `ends`.
+/// Prints the cost of attaching to a process, and when the recording `ends`.
 pub(super) fn say_cost(running: &Running, ends: &str) {
     let (pid, threads) = (running.pid, plural(running.threads, "thread"));
     let name = clean(&running.name.to_string_lossy());
@@ -233,7 +233,7 @@ fn say_why_stops(why: &NotWatched) {
     );
 }
 
-/// The outcome of a recording without stops. What was seen is its first note.
+/// The outcome of a recording without stops. Its first note says what was seen.
 fn told(watched: nostop::Watched) -> Outcome {
     let mut outcome = watched.outcome;
     outcome.counters.notes.insert(0, format!("{}{}", summary::WITHOUT_STOPS, watched.seen));

@@ -42,10 +42,10 @@ use crate::watch::table::{Meter, Table};
 
 /// Files that this process may open besides those of processes.
 const FILES: u64 = 128;
-/// Most alerts of one reading whose areas are kept; the others are only reported.
+/// Maximum number of alerts of one reading whose areas are kept; the others are only reported.
 const ALERTS: usize = 16;
-/// The next reading is this much sooner where a process would reach the limit before the one after
-/// it.
+/// Factor by which the next reading comes sooner if a process would reach the limit before the one
+/// after it.
 const SOONER: u32 = 10;
 /// A failed attempt to keep areas is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Watch) -> ExitCode {
     }
     for pid in &args.pids {
         match Running::find(*pid) {
-            // They may not be recorded, but watched.
+            // They cannot be recorded, but they can be watched.
             Ok(_) | Err(RecordError::Itself | RecordError::Traced { .. }) => {}
             Err(why) => return not_run(&why),
         }
@@ -143,7 +143,7 @@ struct Watcher<'a> {
     table: Table,
     limits: Limits,
     shown: Shown,
-    /// Where it listens.
+    /// The address where it listens.
     address: Option<SocketAddr>,
     exec: Option<Exec>,
     recorder: Option<Recorder>,
@@ -151,7 +151,7 @@ struct Watcher<'a> {
     alerts: BTreeMap<String, u64>,
     kept: u64,
     not_kept: u64,
-    /// When something could not be kept.
+    /// When keeping failed last.
     tried: Option<Instant>,
     no_file: Trouble,
     no_state: Trouble,
@@ -252,10 +252,10 @@ impl<'a> Watcher<'a> {
         let mut is_late = false;
         loop {
             let began = Instant::now();
-            // Old files go, also where nothing new is kept. `open` refuses another user's folder
+            // Removes old files even if nothing new is kept. `open` refuses another user's folder
             // (KEEP-3).
             if cleared.is_none_or(|cleared| cleared.elapsed() >= AGAIN) && self.folder.open().is_ok() {
-                let _ = self.folder.make_room(SystemTime::now(), 0); // told where something is to be kept
+                let _ = self.folder.make_room(SystemTime::now(), 0); // reported when something is kept
                 cleared = Some(began);
             }
             let limit = max_map_count();
@@ -293,7 +293,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Says what is watched, how often, and where the results are.
+    /// Prints what is watched, how often, and where the results are.
     fn say_start(&self) {
         let (what, every) = (self.table.which.to_string(), humantime::format_duration(self.args.every));
         let ends = match (self.table.which.is_pids(), self.args.pids.len()) {
@@ -361,7 +361,7 @@ impl<'a> Watcher<'a> {
         let tries = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
         let (mut due, mut again) = (Vec::new(), Vec::new());
         for (row, told) in self.table.told(Some(limit)) {
-            // At the limit, nothing is left to foresee.
+            // At the limit, there is nothing to forecast.
             let ahead = row.left.filter(|left| !left.is_zero());
             let reasons = told.read(&self.limits, (row.areas, limit), ahead, (row.grew, row.per_second > Some(0.0)));
             if reasons.is_empty() {
@@ -396,22 +396,22 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Sees to the commands of alerts, and says so if one has failed.
+    /// Manages the commands of alerts, and reports one that has failed.
     fn reap(&mut self) {
         if let Some(why) = self.exec.as_mut().and_then(Exec::reap) {
             error(format!("the command of --exec {why}"));
         }
     }
 
-    /// Waits for the commands of alerts, each of which has a time limit. `pause` takes a moment,
-    /// and says whether to wait no longer.
+    /// Waits for the commands of alerts; each has a time limit. `pause` sleeps for a moment, and
+    /// returns true to end the waiting.
     fn finish_commands(&mut self, mut pause: impl FnMut() -> bool) {
         while self.exec.as_ref().is_some_and(Exec::is_busy) && !pause() {
             self.reap();
         }
     }
 
-    /// Keeps the areas of a process, if any are kept. Returns their cause, and the file.
+    /// Keeps the areas of a process, unless none are kept. Returns their cause, and the file.
     fn keep(&mut self, row: &Row, reason: Reason) -> Option<(Option<Cause>, PathBuf)> {
         if self.args.once && self.args.state.is_none() {
             return None;
@@ -426,7 +426,7 @@ impl<'a> Watcher<'a> {
                 self.table.set_cause(row.pid, row.areas, cause.clone());
                 Some((cause, path))
             }
-            // It has ended meanwhile: there is nothing to keep.
+            // The process has ended meanwhile: there is nothing to keep.
             Err(KeepError::Look(InspectError::NoProcess(_) | InspectError::NoSpace(_) | InspectError::Ended(_))) => {
                 self.table.keeps(row.pid, None);
                 None
@@ -442,7 +442,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Begins to record a process whose areas were kept, if that is asked for and none is recorded.
+    /// Begins to record a process whose areas were kept, if asked to and if no recording runs.
     fn record(&mut self, pid: u32, reason: Reason, kept: &Path) {
         let Some(recorder) = self.recorder.as_mut().filter(|recorder| !recorder.is_busy()) else { return };
         // KEEP-2, KEEP-3.
@@ -456,7 +456,7 @@ impl<'a> Watcher<'a> {
         self.no_record.tell(failed.map(|why| format!("process {pid} is not recorded: {why}")));
     }
 
-    /// Tells of a recording that has ended.
+    /// Reports a recording that has ended.
     fn recorded(&mut self, ended: impl FnOnce(&mut Recorder) -> Option<Result<PathBuf, String>>) {
         let Some(ended) = self.recorder.as_mut().and_then(ended) else { return };
         self.folder.recording = None;
@@ -509,8 +509,8 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     file.commit()
 }
 
-/// The soft limit of descriptors, which is raised as far as possible, and the number of files of
-/// processes that may be kept open then.
+/// Raises the soft limit of descriptors as far as possible. Returns the former limit, and the
+/// number of files of processes that may be kept open.
 fn descriptors() -> (u64, usize) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return (1024, 0) };
     let most = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
@@ -536,7 +536,7 @@ fn signals() -> io::Result<(UnixStream, UnixStream)> {
 
 /// Waits. Returns whether a signal came that asks to end.
 fn has_come(ends: &mut UnixStream, wait: Duration) -> bool {
-    // A time-out of zero would be none.
+    // With a wait of zero no signal would be read.
     let until = Instant::now() + wait.max(Duration::from_millis(1));
     loop {
         let left = until.saturating_duration_since(Instant::now());

@@ -97,7 +97,7 @@ fn fault(args: &Who) -> Result<(u32, u64, Vec<String>), ExitCode> {
 struct End {
     /// Number of events that were printed.
     told: u64,
-    /// The process, and whether there was one of this number.
+    /// The process, and whether the trace has one with this number.
     pid: Option<u32>,
     known: bool,
     damage: Option<FileError>,

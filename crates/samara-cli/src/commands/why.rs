@@ -22,7 +22,7 @@ pub(crate) fn run(args: &WhyOf) -> ExitCode {
     };
     let (sites, at) = (Sites::at(&space), At::of(&space));
     let title = match args.at {
-        // A survey has no more.
+        // Areas that `samara watch` kept have only this moment.
         None if at.ns == 0 => format!("process {} ({}), at the beginning of the trace", at.pid, at.program),
         None => format!("process {} ({}), close to its peak", at.pid, at.program),
         Some(_) => format!("process {} ({}), after {}", at.pid, at.program, time(at.ns)),
@@ -56,8 +56,8 @@ pub(super) struct Looked {
     limit: Option<u64>,
 }
 
-/// Reads a trace and looks at one space: at a moment, or close to its peak; of one process, or
-/// the largest. Prints why if there is none, and a line if only one process could be followed.
+/// Reads a trace and looks at one space: at a moment, or close to its peak; of one process, or the
+/// largest. Prints why if no space is found, and a line if only one process could be followed.
 pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Looked, ExitCode> {
     let (at, reader) = super::open_at(file, at, Whose::or_largest(pid))?;
     let limit = reader.header().max_map_count;

@@ -1,7 +1,7 @@
 //! A trace for profiler.firefox.com, in version 55 of its processed profile format, which newer
 //! versions of it read too: a thread for each thread, with a sample and a marker for each call;
-//! areas as allocations that balance, in the main thread of their process; areas and mapped bytes
-//! as counters.
+//! areas as balanced allocations, in the main thread of their process; areas and mapped bytes as
+//! counters.
 //!
 //! The format has one array for each column, within the object of the thread. So columns are
 //! spooled to a file while events come, and are joined at the end.
@@ -59,7 +59,7 @@ struct Thread {
     sites: Vec<u32>,
     rows: HashMap<u32, u64>,
     next_row: u64,
-    /// Of the main thread of a process.
+    /// Only for the main thread of a process.
     main: Option<Main>,
 }
 

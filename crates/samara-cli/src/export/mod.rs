@@ -45,7 +45,7 @@ pub(crate) trait Format {
     /// Takes the next event.
     fn event(&mut self, seen: &EventRow<'_>) -> io::Result<()>;
 
-    /// Takes a process that ends, or that is there when the trace ends.
+    /// Takes a process that ends, or that runs when the trace ends.
     fn process(&mut self, _end: &End<'_>) -> io::Result<()> {
         Ok(())
     }
@@ -78,8 +78,8 @@ pub(crate) struct EventRow<'a> {
     pub(crate) space: Option<(u64, u64)>,
     /// The instruction that made the call.
     pub(crate) caller: Option<Place>,
-    /// Areas that are not there any more, or have other bounds: start and end. Those of a process
-    /// that ends are left out.
+    /// Areas that were removed or got other bounds: former start and end. Those of a process that
+    /// ends are left out.
     pub(crate) gone: &'a [(u64, u64)],
     /// Areas that are new, or have new bounds.
     pub(crate) come: &'a [Come],

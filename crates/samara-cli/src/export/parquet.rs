@@ -2,8 +2,8 @@
 //! `processes`, each partitioned by day, host and program as in Hive. The book's page
 //! `reference/exports.md` describes the columns.
 //!
-//! Text is as in the trace file, but for partitions, which are names of directories: escaped as on
-//! a terminal, and then by `%`.
+//! Text is as in the trace file, except in partitions, which are names of directories: it is
+//! escaped as on a terminal, and then by `%`.
 
 mod rows;
 
@@ -108,7 +108,7 @@ pub(crate) struct Parquet {
     open: Option<Open>,
 }
 
-/// The files, which have the name of the trace, which its first event makes.
+/// The files, opened at the first event, which determines their name.
 struct Open {
     trace: String,
     events: Table,
@@ -124,7 +124,7 @@ impl Parquet {
         let partition = PathBuf::from(format!("day={day}"))
             .join(format!("host={}", escaped(host)))
             .join(format!("program={}", escaped(program)));
-        // Made first, so that an error comes before the trace is read.
+        // Made first, so that an error is reported before the trace is read.
         let dir = OutputFolder::make(dir, access)?;
         Ok(Parquet { dir, partition, header, began_ns: about.began_ns, open: None })
     }
@@ -246,7 +246,7 @@ impl Format for Parquet {
     fn finish(mut self: Box<Self>, _: Sites<'_>) -> io::Result<()> {
         self.open(None)?;
         let Some(open) = self.open else { return Ok(()) };
-        // All are whole before the first appears.
+        // All files are complete before the first one appears.
         let tables = [open.events.close()?, open.stacks.close()?, open.processes.close()?];
         tables.into_iter().try_for_each(Output::finish)
     }

@@ -126,7 +126,7 @@ const TYPES: [(&str, &str); 7] = [
 ];
 const RESIDENT: [(&str, &str); 2] = [("populated", "bytes"), ("released", "bytes")];
 
-/// Most texts before the names of programs are left out.
+/// Number of texts from which on the names of programs are left out.
 const PROGRAMS: usize = 1 << 14;
 
 /// Writes a profile.
@@ -317,7 +317,7 @@ impl Format for Pprof {
     }
 }
 
-/// Numbers things from 0 on, equal ones alike.
+/// Numbers values from 0 on; equal values have one number.
 struct Numbers<T> {
     numbers: HashMap<T, u64>,
     all: Vec<T>,

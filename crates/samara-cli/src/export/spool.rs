@@ -1,8 +1,8 @@
 //! Columns that are longer than memory, in one temporary file. Does not know their content.
 //!
-//! - **SPOOL-1** a column is a list of chunks in the file, each after the place of the next one and
-//!   its length, and the bytes that are not written yet. So its memory does not grow with its
-//!   length.
+//! - **SPOOL-1** a column is a list of chunks in the file, and a buffer of unwritten bytes. Before
+//!   each chunk stand the next chunk's position and its own length. So its memory does not grow
+//!   with its length.
 //! - **SPOOL-2** at most [`BUFFERED`] bytes, and one piece, are in memory.
 
 use std::fs::File;
@@ -11,13 +11,13 @@ use std::os::unix::fs::FileExt;
 
 /// Bytes of all columns in memory before they are written.
 const BUFFERED: usize = 16 << 20;
-/// The bytes before a chunk: where the next one begins, 0 if there is none, and its length.
+/// The bytes before a chunk: the position of the next chunk, or 0 at the end, and its own length.
 const HEAD: u64 = 16;
 
 /// Columns of text, each written from its beginning to its end.
 pub(super) struct Spool {
     file: File,
-    /// The file's length. It begins with a byte that no chunk has, so that 0 is no chunk.
+    /// The file's length. The file's first byte is unused, so that position 0 is no chunk.
     length: u64,
     columns: Vec<Column>,
     buffered: usize,

@@ -77,7 +77,7 @@ fn a_profile_has_each_process_and_stack() {
         (&*exec.stack, &exec.values[..5]),
         (&["the start of the program:0".to_owned()][..], &[1, 0x1000, 0, 0, 0][..])
     );
-    // The mapping is three areas now, and all of them are of the call that mapped it.
+    // The mapping is three areas now, and all belong to the call that mapped it.
     assert_eq!(mmap.stack, ["mmap:0", "grow:4", "main:9"]);
     assert_eq!(mmap.values, [3, 0x4000, 1, 0x4000, 0, 1, 100, 0, 0]);
     assert_eq!(mprotect.stack, ["mprotect(0x11000, 4096, PROT_NONE):0"]);

@@ -137,7 +137,7 @@ struct Live {
 
 #[derive(Default)]
 struct State {
-    /// `None`: there was more than can be followed.
+    /// `None`: there is too much to follow.
     replay: Option<Replay>,
     lost: Option<String>,
     origins: Origins,
@@ -292,8 +292,8 @@ impl State {
         let Some(live) = self.live.remove(&pid) else { return Ok(()) };
         let keys: Vec<_> = self.places.range((pid, 0)..=(pid, u32::MAX)).map(|(key, _)| *key).collect();
         let places: Vec<_> = keys.iter().filter_map(|key| Some((key.1, self.places.remove(key)?))).collect();
-        // If processes share a space, at the trace's end the first of them has it; if they end, the
-        // last.
+        // A shared space goes to the last process that ends, or at the trace's end to the first
+        // one.
         let number = self.replay.as_ref().and_then(|replay| Some(replay.process(pid)?.space));
         let space = self.replay.as_ref().zip(number).and_then(|(replay, number)| {
             let is_its = match status {

@@ -2,7 +2,7 @@
 //!
 //! - **LIVES-1** after an event, the areas of a space are the event's areas in its window, and the
 //!   former areas outside it.
-//! - **LIVES-2** an area lives on in the area with the same start; if there is none, in the first
+//! - **LIVES-2** an area lives on in the area with the same start; if no area has it, in the first
 //!   area of the same memory that continues no other one. So a cut area lives on in its first part,
 //!   an area that grows downwards stays the same, and if two merge, the first lives on.
 
@@ -36,7 +36,7 @@ pub(super) struct Life {
     /// When it began, and the site whose call it began with.
     pub(super) born_ns: u64,
     pub(super) born_by: u32,
-    /// Since when it is like this, the site that made it so, and the event.
+    /// When it got its present attributes, the site that gave them, and the event.
     pub(super) since_ns: u64,
     pub(super) by: u32,
     pub(super) event: u64,
@@ -53,7 +53,7 @@ pub(super) struct LiveAreas {
 
 /// Receives the changes of areas.
 pub(super) trait Witness {
-    /// An area was like this until now.
+    /// An area had these attributes until now.
     fn was(&mut self, space: u64, life: &Life, until_ns: u64);
     /// An area lived until now; `None`: until the trace ended, or the last process.
     fn lived(&mut self, life: &Life, until_ns: Option<u64>);
@@ -63,7 +63,7 @@ pub(super) trait Witness {
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     spaces: BTreeMap<u64, LiveAreas>,
-    /// The same of all spaces together.
+    /// The sums over all spaces.
     pub(super) size: [(u64, u64); KINDS],
     /// Names of areas: the first [`NAMES`]. Others count as none.
     pub(super) names: Texts,
@@ -112,7 +112,7 @@ impl Lives {
     fn end(&mut self, number: u64, event: &Event, witness: &mut impl Witness) {
         let Some(space) = self.spaces.remove(&number) else { return };
         let ns = event.exit_ns;
-        // The last process's areas were never given back. (A process that loads a program goes on.)
+        // The last process never gave its areas back. (A process that loads a program continues.)
         let is_last = event.kind == EventKind::Exit && self.spaces.is_empty();
         let until = (!is_last).then_some(ns);
         for life in space.areas.values() {
@@ -156,7 +156,7 @@ impl LiveAreas {
         let mut old: Vec<Life> = there().skip(head).copied().collect();
         old.truncate(old.len().saturating_sub(tail));
         let begins = |start: u64| old.binary_search_by_key(&start, |life| life.area.start).is_ok();
-        // The life that goes on in each area.
+        // The life that continues in each area.
         let mut lived: Vec<Option<Life>> = vec![None; is.len()];
         for life in &old {
             let heir = match is.binary_search_by_key(&life.area.start, |area| area.start) {

@@ -14,7 +14,7 @@ use crate::why::{At, Sites, failed, screen};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
-/// In the order of the page: each knows only those before it when it is read.
+/// In the order of the page: when a script is read, it can use only those before it.
 const SCRIPTS: [&str; 18] = [
     include_str!("page/uPlot.js"),
     include_str!("page/dom.js"),

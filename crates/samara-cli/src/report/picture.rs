@@ -115,7 +115,7 @@ impl Picture {
         self.times.size(event.exit_ns, &self.lives.size, space);
     }
 
-    /// Adds what is left at the end.
+    /// Adds the areas that live at the end.
     pub(crate) fn finish(mut self, ns: u64) -> Self {
         self.lives.finish(ns, &mut self.seen);
         self.seen.rects = std::mem::take(&mut self.seen.rects).finish();

@@ -24,8 +24,8 @@ pub(super) struct Rect {
     pub(super) pages: (u64, u64),
     pub(super) ns: (u64, u64),
     pub(super) kind: Kind,
-    /// The number of its name, the site that made it so, and the event; for several areas, those of
-    /// the first one in the trace.
+    /// The number of its name, the site that gave it its attributes, and the event; for several
+    /// areas, those of the first one in the trace.
     pub(super) name: u32,
     pub(super) site: u32,
     pub(super) event: u64,
@@ -37,7 +37,7 @@ pub(super) struct Rect {
 #[derive(Debug, Default)]
 pub(super) struct Rects {
     pub(super) all: Vec<Rect>,
-    /// Rectangles within this number of nanoseconds and pages are merged; 0: none are.
+    /// Rectangles within this number of nanoseconds and pages are merged. 0: nothing is merged.
     pub(super) close: (u64, u64),
     last_ns: u64,
 }

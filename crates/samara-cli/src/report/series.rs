@@ -157,7 +157,7 @@ mod tests {
         for (bin, seen) in times.all.bins.iter().enumerate() {
             let mut of: Vec<&Size> =
                 sizes.iter().filter(|(ns, _)| (ns / times.bin_ns) as usize == bin).map(|(_, size)| size).collect();
-            // The size of the moment before lasts into this one.
+            // The size at the previous moment lasts into this one.
             if of.is_empty() {
                 of = sizes
                     .iter()

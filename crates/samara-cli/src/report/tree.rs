@@ -1,8 +1,8 @@
 //! The call stacks of a trace as one tree of functions, and texts by number.
 //!
 //! - **STACKS-TREE-1** there are at most [`NODES`] functions in the tree. Deeper ones are left out,
-//!   and their calls count for the deepest one that is there. A text has at most [`TEXT`]
-//!   characters, and all together have some [`TEXTS`] bytes; further ones are `…`.
+//!   and their calls count for the deepest kept one. A text has at most [`TEXT`] characters, and
+//!   all together have some [`TEXTS`] bytes; further ones are `…`.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) const NODES: usize = 60_000;
 const TEXT: usize = 200;
 /// Most bytes of all texts.
 const TEXTS: usize = 1536 << 10;
-/// What stands for a part that is left out.
+/// Stands for an omitted part.
 const MORE: &str = "\u{2026}";
 
 /// Texts, each once, by number.
@@ -36,7 +36,7 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// The number of a text that has one.
+    /// The number of a text. `None`: it has none yet.
     pub(super) fn known(&self, text: &str) -> Option<u32> {
         self.numbers.get(&shown(text)).copied()
     }

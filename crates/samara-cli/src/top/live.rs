@@ -6,8 +6,8 @@
 //! for a view that is being made, so a blocked terminal does not block the recording.
 //!
 //! - **LIVE-1** every event reaches the state, in order, and before `is_over` is true.
-//! - **LIVE-2** the queue has at most [`QUEUE`] events and areas, and one event: then the recorder
-//!   waits.
+//! - **LIVE-2** the queue has at most [`QUEUE`] events and areas, plus one event. When it is full,
+//!   the recorder waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use super::state::State;
 const TAKE: Duration = Duration::from_millis(20);
 /// From this number of events and areas on the recorder waits.
 const QUEUE: usize = 1 << 18;
-/// Time for which the state is left to waiting readers, each time.
+/// How long the state is left to waiting readers each time.
 const SHORT: Duration = Duration::from_micros(50);
 /// Events that are applied at once. A view that is to be made waits for at most this many.
 const GO: usize = 512;
@@ -38,7 +38,7 @@ pub(crate) struct Recorded {
     pub(crate) written: Option<Written>,
 }
 
-/// A recording that runs.
+/// A running recording.
 pub(crate) struct Live {
     shared: Arc<Shared>,
     began: Instant,

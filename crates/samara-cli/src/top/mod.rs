@@ -134,8 +134,8 @@ impl Source {
     }
 }
 
-/// Signals to this process since they are watched. The watch begins before the recording, because a
-/// signal would cut that off otherwise.
+/// Signals to this process since the watch for them began, which is before the recording: otherwise
+/// a signal would cut that off.
 pub(crate) struct Signals {
     /// The last one that asks to end; 0 for none. Relaxed, like the other: they guard no data.
     end: Arc<AtomicUsize>,
@@ -260,7 +260,7 @@ fn show(screen: &mut Screen, signals: &Signals, source: &mut Source, mut ui: Ui)
                     Next::Stay => {}
                     Next::Leave => return Ok(left),
                     Next::Stop => screen.leave_for(|| {
-                        // If it cannot be stopped it goes on.
+                        // If the stop fails, the view continues.
                         let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
                     })?,
                 },

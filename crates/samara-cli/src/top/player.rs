@@ -91,7 +91,7 @@ pub(crate) struct Player {
     reader: Option<TraceReader<File>>,
     content: Content,
     state: State,
-    /// The next event, which is later than the moment.
+    /// The next event; it is later than the moment.
     next: Option<Event>,
     /// The wanted moment; it is shown when `is_there`.
     wanted: Moment,
@@ -121,7 +121,8 @@ impl Player {
         }
     }
 
-    /// Moves on, as far as it is time. Returns whether there is more to do at once.
+    /// Moves towards the wanted moment, which follows the clock while playing. Returns whether
+    /// there is more to do at once.
     pub(crate) fn advance(&mut self) -> bool {
         if self.is_there
             && let Some(since) = self.playing
@@ -181,7 +182,7 @@ impl Player {
         let is_back = match wanted {
             Moment::Time(ns) => ns < self.now_ns(),
             Moment::Event(seq) => seq < self.state.events().saturating_sub(1),
-            Moment::Clock(_) | Moment::Peak => false, // it was found out which event or time that is
+            Moment::Clock(_) | Moment::Peak => false, // resolved to an event or a time before
         };
         if is_back {
             let opened = File::open(&self.path).map_err(|error| error.to_string());

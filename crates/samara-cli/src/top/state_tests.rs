@@ -60,7 +60,7 @@ fn rates_are_those_of_the_last_second() {
     let half = rate(&mut state, 3 * SECOND + SECOND / 2).0;
     assert!((40..=60).contains(&half), "half of the second is quiet: {half}");
     assert_eq!(rate(&mut state, 5 * SECOND), (0, 0));
-    // The quiet time before a call is none of its second.
+    // The quiet time before a call does not count in its second.
     state.add(&event(301, EventKind::Call, 60 * SECOND));
     assert_eq!(rate(&mut state, 60 * SECOND + SECOND / 2).0, 1);
     // At the beginning less than a second is known.

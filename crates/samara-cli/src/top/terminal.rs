@@ -33,7 +33,7 @@ impl Screen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// There is none, or it refuses.
+    /// There is no terminal, or it refuses.
     pub(crate) fn take() -> io::Result<Screen> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {

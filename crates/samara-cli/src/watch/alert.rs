@@ -5,10 +5,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A part of the limit counts again when the areas were below this part of it.
+/// A part of the limit can raise an alert again after the areas fell below this fraction of it.
 const AGAIN: (u64, u64) = (15, 16);
-/// Number of readings that must say that the limit is near: those at which the process had grown,
-/// with none in between that says that it is not.
+/// Number of readings that must say that the limit is near. Only readings after growth count, and a
+/// reading that says that the limit is far sets the number back to 0.
 const READINGS: u32 = 2;
 
 /// The conditions of alerts.
@@ -58,14 +58,14 @@ pub(crate) struct Raised {
     growth: bool,
     /// Readings that say that the limit is near.
     soon: u32,
-    /// Why its areas should have been kept, and were not.
+    /// The reason why its areas should have been kept, if they were not.
     pub(crate) not_kept: Option<Reason>,
 }
 
 impl Raised {
-    /// Adds a reading of the process: its areas, the time until it has as many as it may, and
-    /// whether it grew since the last one, and over all that count. Returns the alerts that it
-    /// raises now.
+    /// Adds a reading of the process: its areas, the time left until the limit, whether it grew
+    /// since the last reading, and whether over all kept ones. Returns the alerts that it raises
+    /// now.
     pub(crate) fn read(
         &mut self,
         limits: &Limits,
@@ -84,7 +84,7 @@ impl Raised {
             self.part = part;
         }
         let is_soon = |within: Duration| left.is_some_and(|left| left <= within);
-        // One that grows in steps has no forecast between them.
+        // A process that grows in steps has no forecast between them.
         match (is_soon(limits.ahead), left) {
             (true, _) => self.soon = self.soon.saturating_add(u32::from(grew)),
             (false, None) if grows => {}

@@ -1,8 +1,8 @@
 //! The budget of processor time for readings: a share of one processor. Does not know what is read.
 //!
 //! Unused time is saved up, to a minute's share, so a first reading of many processes, or of a
-//! large one, causes no delay. Use beyond that delays the next reading. What alerts use delays
-//! none: it is paid back, by half of the share, and delays what is read if there is time.
+//! large one, causes no delay. Use beyond that delays the next reading. Time that alerts use delays
+//! no reading: it is paid back from half of the share, which delays only optional work.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub(crate) struct Budget {
     share: f64,
     /// Seconds of a processor that may be used now; below zero if too much was used.
     balance: f64,
-    /// Seconds that alerts used, and that are not paid back yet.
+    /// Seconds that alerts used and that are not paid back yet.
     debt: f64,
 }
 
 impl Budget {
-    /// A budget of this many percent, saved up.
+    /// A full budget, of this many percent of a processor.
     pub(crate) fn new(percent: f64) -> Budget {
         let share = percent / 100.0;
         Budget { share, balance: share * SAVED.as_secs_f64(), debt: 0.0 }
@@ -51,8 +51,8 @@ impl Budget {
         self.debt += used.as_secs_f64();
     }
 
-    /// Whether optional work of this cost may be done now, besides what alerts used. Work that
-    /// costs more than can be saved up may be done when the balance is full.
+    /// Whether optional work of this cost may be done now, after the debt of alerts is subtracted.
+    /// Work that costs more than can be saved up may be done when the balance is full.
     pub(crate) fn affords(&self, cost: Duration) -> bool {
         self.balance - self.debt >= cost.as_secs_f64().min(self.most() * 0.99)
     }
@@ -74,8 +74,8 @@ pub(crate) fn used() -> Duration {
     used_by(UsageWho::RUSAGE_SELF)
 }
 
-/// The processor time that this thread has used, which does all readings: what answers requests is
-/// not part of it.
+/// The processor time of this thread, which does all readings. Threads that answer requests are not
+/// part of it.
 pub(crate) fn used_here() -> Duration {
     used_by(UsageWho::RUSAGE_THREAD)
 }

@@ -34,13 +34,12 @@ impl Statm {
         Some(Statm { mapped: field(0)?, resident: field(0)?, data: field(3)? })
     }
 
-    /// Whether the process has an address space: a thread of the kernel has none, nor has a process
-    /// that has ended and waits for its parent.
+    /// Whether the process has an address space. Threads of the kernel and zombies have no space.
     pub(crate) fn has_space(&self) -> bool {
         self.mapped > 0
     }
 
-    /// Whether the areas have changed for sure. (Resident memory changes without them.)
+    /// Whether the areas have certainly changed. (Resident memory changes without them.)
     pub(crate) fn differs(&self, other: &Statm) -> bool {
         (self.mapped, self.data) != (other.mapped, other.data)
     }
@@ -62,8 +61,8 @@ pub(crate) fn other_thread(pid: u32) -> Option<(u32, Statm)> {
     })
 }
 
-/// An open `/proc/PID/statm`. It stays that of its process: when that has ended, reading fails,
-/// also when another process has the number.
+/// An open `/proc/PID/statm`. It stays bound to its process: once that has ended, reading fails,
+/// even if another process has the number.
 #[derive(Debug)]
 pub(crate) struct Sign(File);
 

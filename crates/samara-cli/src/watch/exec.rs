@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::alert::Alert;
 
-/// Runs the second argument with the soft limit of descriptors that is the first one.
+/// Runs its second argument with its first one as the soft limit of descriptors.
 const LIMITED: &str = "ulimit -S -n \"$0\"; exec /bin/sh -c \"$1\"";
 /// Most commands that run at the same time.
 const MOST: usize = 8;
@@ -30,7 +30,7 @@ pub(crate) struct Exec {
     descriptors: u64,
     running: Vec<(Child, Instant)>,
     waiting: VecDeque<Alert>,
-    /// Why the last one that failed did so, until it is asked for.
+    /// Why the last failed command failed, until `reap` returns it.
     failed: Option<String>,
 }
 
@@ -49,8 +49,8 @@ impl Exec {
         self.go_on();
     }
 
-    /// Forgets those that have ended, ends those that take too long, and begins those that wait.
-    /// Returns why one failed since the last call.
+    /// Forgets ended commands, kills those that take too long, and starts waiting ones. Returns why
+    /// one failed since the last call.
     pub(crate) fn reap(&mut self) -> Option<String> {
         self.go_on();
         self.failed.take()

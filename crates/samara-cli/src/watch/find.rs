@@ -33,7 +33,7 @@ impl Which {
         !self.pids.is_empty() && self.names.is_empty() && self.groups.is_empty()
     }
 
-    /// The candidates, now. If names choose, the names of processes decide later.
+    /// The candidates, now. With names these are all processes, and their names decide later.
     pub(crate) fn processes(&self) -> io::Result<BTreeSet<u32>> {
         if self.is_all() || !self.names.is_empty() {
             return processes::all();
@@ -45,7 +45,7 @@ impl Which {
         Ok(found)
     }
 
-    /// The processes that are chosen whatever their name is, if names choose.
+    /// The processes that are chosen by number or group, whatever their name.
     pub(crate) fn sure(&self) -> io::Result<BTreeSet<u32>> {
         Which { names: Vec::new(), ..self.clone() }.some()
     }
@@ -89,7 +89,7 @@ pub(crate) fn started(pid: u32) -> u64 {
     rest.split_ascii_whitespace().nth(19).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
-/// Time since the start of a process; the longest one if it cannot be read.
+/// Time since the start of a process; the maximum if it cannot be read.
 pub(crate) fn age(pid: u32) -> Duration {
     /// Clock ticks of a second, to programs.
     const TICKS: f64 = 100.0;

@@ -4,8 +4,8 @@
 //!
 //! - **KEEP-1** a file's name has all data of the list: time, process, number of areas, reason.
 //!   Only files with such names are counted and removed.
-//! - **KEEP-2** before a file gets its name there is room for it: of the process with the most
-//!   files the oldest were removed. So a process that is kept again and again loses its own files.
+//! - **KEEP-2** before a file gets its name, room is made for it: the process with the most files
+//!   loses its oldest ones. So a process that is kept again and again loses its own files.
 //! - **KEEP-3** nothing is written to, or removed from, a folder of another user.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(crate) struct Folder {
     path: PathBuf,
     most_bytes: u64,
     longest: Duration,
-    /// A recording that is being written. It is not removed, and takes all the room that it may.
+    /// A recording that is being written. It is not removed, and counts with its maximum size.
     pub(crate) recording: Option<PathBuf>,
 }
 
@@ -151,8 +151,7 @@ pub(crate) fn rfc3339(time: &str) -> String {
     }
 }
 
-/// A time as names of files tell it, which has no colons. What was before 1970 is told as its first
-/// second.
+/// A time as in names of files, without colons. Times before 1970 become the first second of 1970.
 fn time(time: SystemTime) -> String {
     let time = time.max(SystemTime::UNIX_EPOCH);
     humantime::format_rfc3339_seconds(time).to_string().replace(':', "-")
@@ -202,7 +201,7 @@ impl Folder {
         self.most_bytes / 4
     }
 
-    /// What was kept, the oldest first. A folder that is not there has nothing.
+    /// What was kept, the oldest first. A missing folder has no files.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -222,8 +221,8 @@ impl Folder {
         Ok(all)
     }
 
-    /// Removes files that are too old, and then others until this many more bytes have room: of the
-    /// process that has the most files, the oldest.
+    /// Removes files that are too old, and then others until this many more bytes have room: each
+    /// time the oldest file of the process with the most files.
     ///
     /// # Errors
     /// The folder cannot be read, or a file not be removed.
@@ -237,8 +236,8 @@ impl Folder {
         let written = if self.recording.is_some() { self.part() } else { 0 };
         let sum = |kept: &[Kept]| kept.iter().map(|kept| kept.bytes).fold(bytes, u64::saturating_add);
         let mut all = sum(&kept).saturating_add(written);
-        // The newest file of each process is its first one, and so on; of two processes the older
-        // file goes first.
+        // Numbers the files of each process from the newest on. The highest number goes first; of
+        // equal numbers, the older file.
         let mut files: BTreeMap<(String, u32), usize> = BTreeMap::new();
         let mut number = |kept: &Kept| {
             let files = files.entry(kept.of()).or_default();
@@ -274,7 +273,7 @@ impl Folder {
         let folder = self.open()?;
         let look = Look::at_process(pid).map_err(KeepError::Look)?;
         let name = look.process.as_ref().map(|process| process.name.clone()).unwrap_or_default();
-        // A process that may not be recorded may be read.
+        // A process that cannot be recorded can still be read.
         let header = Running::find(pid).map_or_else(|_| Options::new(&name).header(), |running| running.header());
         let now = SystemTime::now();
         let file = Kept::file_name(now, &name, pid, look.areas.len() as u64, reason);

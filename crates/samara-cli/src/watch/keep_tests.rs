@@ -75,7 +75,7 @@ fn each_process_pushes_out_its_own() {
     assert_eq!(folder(dir.path(), 500).list().unwrap()[0].areas, 1001);
 }
 
-/// It takes the room that it may grow to, and stays.
+/// A recording counts with its maximum size, and is not removed.
 #[test]
 fn a_recording_that_is_written_stays() {
     let dir = tempfile::tempdir().unwrap();

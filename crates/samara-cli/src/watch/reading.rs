@@ -17,7 +17,7 @@ pub(crate) struct Row {
     pub(crate) pid: u32,
     pub(crate) name: String,
     pub(crate) areas: u64,
-    /// Areas that it got in a second lately; `None`: it was read once.
+    /// Its recent growth in areas per second; `None`: it was read once.
     pub(crate) per_second: Option<f64>,
     /// The time until the limit of areas, at this pace; `None`: it grows too slowly, or not.
     pub(crate) left: Option<Duration>,

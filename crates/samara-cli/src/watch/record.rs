@@ -1,5 +1,5 @@
-//! Records a process that came near the limit, without stopping it, for a while. Another samara
-//! does it, so that nothing that goes wrong there ends the watch. One at a time. Knows nothing of
+//! Records a process that came near the limit, without stopping it, for a while. A second samara
+//! process does it, so that its failure does not end the watch. One at a time. Knows nothing of
 //! alerts.
 
 use std::io::{self, Read};
@@ -27,8 +27,8 @@ impl Recorder {
         self.running.is_some()
     }
 
-    /// Begins to record a process to a new file of this many bytes at most; none may be recorded.
-    /// Nothing waits for it.
+    /// Begins to record a process to a new file of at most this many bytes, and returns at once. No
+    /// other recording may run.
     pub(crate) fn start(&mut self, pid: u32, file: &Path, most_bytes: u64) -> io::Result<()> {
         let child = Command::new("/proc/self/exe")
             .args(["trace", "--no-stop", "--quiet", "--pid", &pid.to_string()])
@@ -43,7 +43,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// What became of a recording that has ended: its file, or why there is none.
+    /// The result of a recording that has ended: its file, or why no file exists.
     pub(crate) fn ended(&mut self) -> Option<Result<PathBuf, String>> {
         let (child, _) = self.running.as_mut()?;
         match child.try_wait() {
@@ -65,11 +65,11 @@ impl Recorder {
     fn result(&mut self) -> Option<Result<PathBuf, String>> {
         let (mut child, file) = self.running.take()?;
         let mut said = String::new();
-        // Without what it said, its status tells.
+        // If its output cannot be read, its status is reported.
         let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
         let ended = child.wait();
         if !matches!(&ended, Ok(status) if status.success()) {
-            // What there is of it is no trace that ends.
+            // A failed recording has no complete trace.
             let _ = std::fs::remove_file(&file);
         }
         match ended {

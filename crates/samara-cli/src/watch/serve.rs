@@ -22,7 +22,7 @@ const HEADERS: usize = 64;
 /// The time before the next try if no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The text that requests get. `None`: there is none yet.
+/// The text that requests get. `None`: no text exists yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shown(Arc<Mutex<Option<Arc<str>>>>);
 
@@ -128,7 +128,7 @@ fn left(until: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// The method and the path of a request; `None`: it is none, or too large.
+/// The method and the path of a request; `None`: it is invalid, or too large.
 fn request(stream: &mut TcpStream, until: Instant) -> io::Result<Option<(String, String)>> {
     let (mut text, mut filled) = (vec![0; REQUEST], 0);
     while filled < text.len() {
@@ -173,7 +173,7 @@ mod tests {
 
     fn ask(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
-        // It may be closed before everything was sent, or read.
+        // The client may close before everything was sent or read.
         let _ = stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

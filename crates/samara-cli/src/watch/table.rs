@@ -1,8 +1,8 @@
 //! The table of all watched processes, and the choice of what to read now.
 //!
 //! A reading reads the sign of every process. It counts new processes, and those whose sign
-//! changed, unless counting them so often would take more than half of the budget; those that will
-//! soon reach the limit nevertheless, as long as the budget lasts. While there is
+//! changed, unless counting them so often would take more than half of the budget. Processes that
+//! will soon reach the limit are counted nevertheless, as long as the budget lasts. While there is
 //! budget, it also counts processes without a change for a minute, the oldest first, and finds
 //! causes. Knows nothing of limits, and not the use of a reading.
 
@@ -20,7 +20,7 @@ use crate::pace::Pace;
 
 /// A process whose sign has not changed is counted again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
-/// A cause is found again when the number of areas has changed by more than one part in this many.
+/// A cause is found again when the number of areas has changed by more than one eighth.
 const CHANGED: u64 = 8;
 /// Time per area to find a cause, until it was measured.
 const CAUSE: Duration = Duration::from_micros(8);
@@ -101,7 +101,7 @@ impl Meter {
         Meter { budget, used: used_here(), at: Instant::now() }
     }
 
-    /// Takes account of the time since the last call. Returns what was used.
+    /// Counts the time since the last call. Returns the processor time that was used.
     pub(crate) fn settle(&mut self) -> Duration {
         let (now, all) = (Instant::now(), used_here());
         let spent = all.saturating_sub(self.used);
@@ -111,7 +111,7 @@ impl Meter {
         spent
     }
 
-    /// Has what was used since the last call paid back by and by: alerts used it.
+    /// Counts the time used since the last call as alerts' debt, which is paid back over time.
     pub(crate) fn settle_alerts(&mut self) {
         let all = used_here();
         self.budget.owe(all.saturating_sub(self.used));
@@ -148,7 +148,7 @@ impl Table {
         let sure = self.which.sure()?;
         let gone: Vec<u32> = self.all.keys().copied().filter(|pid| !pids.contains(pid)).collect();
         gone.into_iter().for_each(|pid| self.remove(pid));
-        // What alerts owed was paid while nothing was read.
+        // The debt of alerts was paid while nothing was read.
         if let Some(meter) = &mut meter {
             meter.settle();
         }
@@ -315,7 +315,7 @@ impl Table {
             if let Some(cost) = cost.filter(|_| row.areas > 1000) {
                 self.cause_cost = cost / u32::try_from(row.areas).unwrap_or(u32::MAX);
             }
-            // A text that was read while it changed may be none: then at the next reading.
+            // A text that changed while it was read may be unusable: the next reading retries.
             if let Ok(found) = found {
                 process.cause = Some((row.areas, found.clone()));
                 row.cause = found;
@@ -323,14 +323,14 @@ impl Table {
         }
     }
 
-    /// The areas of a process were kept, or not for this reason.
+    /// Notes that the areas of a process were kept, or that an alert for this reason kept nothing.
     pub(crate) fn keeps(&mut self, pid: u32, not_kept: Option<Reason>) {
         if let Some(process) = self.all.get_mut(&pid) {
             process.told.not_kept = not_kept;
         }
     }
 
-    /// The cause of a process was found otherwise.
+    /// Sets the cause of a process that was found in another way.
     pub(crate) fn set_cause(&mut self, pid: u32, areas: u64, cause: Option<Cause>) {
         if let Some(process) = self.all.get_mut(&pid) {
             process.cause = Some((areas, cause));
@@ -354,20 +354,20 @@ impl Table {
         ages.max().unwrap_or_default()
     }
 
-    /// Whether no process is left of those that were asked for by number.
+    /// Whether all processes that were asked for by number have ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.which.is_pids() && !self.all.values().any(|process| process.now.has_space())
     }
 }
 
 impl Process {
-    /// Its first thread has this sign now.
+    /// Notes the present sign of its first thread.
     fn see(&mut self, pid: u32, now: Statm) {
         let other = if now.has_space() { None } else { other_thread(pid) };
         (self.by, self.now) = other.unwrap_or((pid, now));
     }
 
-    /// What is to be done now.
+    /// The work that is due now.
     fn need(&self, meter: Option<&Meter>) -> Need {
         if !self.now.has_space() {
             return Need::Nothing;

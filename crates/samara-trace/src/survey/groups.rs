@@ -17,8 +17,8 @@ pub(super) const DELETED: &str = " (deleted)";
 #[non_exhaustive]
 pub struct AreaGroup {
     /// The backing of the areas: `anonymous`, a name as the maps line shows it, or `DIRECTORY/*`
-    /// for eight or more files of a directory. Removed files are a group of their own, with `
-    /// (deleted)`.
+    /// for eight or more files of a directory. Removed files are a group of their own, with
+    /// ` (deleted)`.
     pub backing: String,
     /// Number of files.
     pub files: u64,
