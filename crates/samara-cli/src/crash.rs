@@ -118,7 +118,7 @@ fn cause(crash: &Crash, lost: &Lost, sites: Sites<'_>) -> String {
     let gone = match lost.near {
         Near::There => format!("memory {}", made("mapped there")),
         Near::InArea => format!("in that area {start:x}-{end:x}, {},", made("mapped")),
-        _ => format!("perhaps a pointer from memory that is another one now: {start:x}-{end:x}, {},", made("mapped")),
+        _ => format!("perhaps a pointer read from replaced memory: {start:x}-{end:x}, {},", made("mapped")),
     };
     let did = match (lost.replaced, lost.moved) {
         (true, _) => "replaced",

@@ -14,7 +14,7 @@ use crate::output::{BOLD, DIM, GREEN, RED, clean, short, styled};
 use crate::why::{self, Sites};
 use crate::{call_arguments, crash, line, refused, survey};
 
-/// Kinds of calls with separate rows; the others share one row.
+/// Maximum number of kinds of calls with separate rows; the others share one row.
 const CALLS: usize = 8;
 /// Processes with a row, if there are several.
 const PROCESSES: usize = 4;
@@ -270,22 +270,22 @@ pub(crate) fn ended(status: ExitStatus, program_ns: u64, wall_ns: u64) -> String
     format!("ended {} {}", line::how(status), lasted(program_ns, wall_ns))
 }
 
-/// That the program ended, and when; how is not known.
+/// The end of a program that ended in an unknown way, and when.
 pub(crate) fn gone(program_ns: u64, wall_ns: u64) -> String {
     format!("ended in an unknown way {}", lasted(program_ns, wall_ns))
 }
 
-/// That the recording of several processes has ended, when, and what they do.
+/// The end of the recording of several processes, when, and what the processes do.
 pub(crate) fn no_more(wall_ns: u64, they: &str) -> String {
     format!("recorded for {}; its processes {they}", time(wall_ns))
 }
 
-/// That a process that ran already was let go, and when.
+/// The release of a process that ran already, and when.
 pub(crate) fn detached(wall_ns: u64) -> String {
     format!("detached after {}; the process goes on", time(wall_ns))
 }
 
-/// How long the program ran. Also how long the recording took, if it went on with processes that
+/// How long the program ran; also how long the recording took, if it continued with processes that
 /// the program left behind.
 pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
     // The recorder itself takes a moment to end.

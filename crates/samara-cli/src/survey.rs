@@ -78,9 +78,7 @@ fn areas(survey: &Survey, limit: Option<u64>) -> String {
     };
     let free = match limit.checked_sub(survey.areas) {
         None => styled(RED, "the limit is reached: every call that adds an area fails with ENOMEM"),
-        Some(0) => {
-            styled(RED, "the limit is reached: calls that cut an area fail with ENOMEM, and a map after the next")
-        }
+        Some(0) => styled(RED, "the limit is reached: one more map works, and calls that cut an area fail with ENOMEM"),
         Some(free) => {
             let free = format!("{} more until vm.max_map_count ({})", count(free), count(limit));
             if survey.areas / NEAR.0 >= limit / NEAR.1 { styled(RED, free) } else { free }

@@ -24,7 +24,7 @@ fn the_limit_is_told() {
     assert_eq!(row(10, None), "10, 40 KiB mapped");
     assert_eq!(row(10, Some(100)), "10, 90 more until vm.max_map_count (100), 40 KiB mapped");
     let full = "the limit is reached: every call that adds an area fails with ENOMEM";
-    let last = "the limit is reached: calls that cut an area fail with ENOMEM, and a map after the next";
+    let last = "the limit is reached: one more map works, and calls that cut an area fail with ENOMEM";
     assert_eq!(row(100, Some(100)), format!("100, {last}, 400 KiB mapped"));
     assert_eq!(row(101, Some(100)), format!("101, {full}, 404 KiB mapped"));
 }

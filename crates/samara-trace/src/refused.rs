@@ -80,7 +80,7 @@ pub enum RefusedBy {
 const BY_RUN: &str = "run-";
 
 impl RefusedBy {
-    /// All of them, with their names in machine-readable output.
+    /// All rules, with their names in machine-readable output.
     pub const ALL: [(RefusedBy, &'static str); 32] = [
         (RefusedBy::MapCount, "max-map-count"),
         (RefusedBy::AddressSpace, "rlimit-as"),
@@ -163,7 +163,7 @@ impl Refused {
         Refused { at: Some(at), ..Refused::new(by) }
     }
 
-    /// The rule that refused an event's call. `None`: its text names no rule, or it is no call.
+    /// The rule that refused an event's call. `None`: the event names no rule, or is no call.
     pub fn of(event: &crate::event::Event) -> Option<Refused> {
         (event.kind == crate::event::EventKind::Call).then(|| event.text.parse().ok())?
     }

@@ -152,7 +152,7 @@ fn stream(args: &ExportOf, names: &mut Names<'_>) -> Result<Option<FileError>, E
     if let Some(pid) = args.pid.filter(|_| !walked.found && walked.damage.is_none() && !targets.is_empty()) {
         let until = if at.is_some() { " until then" } else { "" };
         let why = format!("{}: there was no process {pid}{until}", shown(&args.file));
-        return Err(super::failed(format!("{why}: samara show FILE --pid {pid} lists those that there were")));
+        return Err(super::failed(format!("{why}: samara show FILE --pid {pid} lists the trace's processes")));
     }
     let sites = Sites::new(walked.origins.sites(), &stacks);
     for Target { path, format } in targets {

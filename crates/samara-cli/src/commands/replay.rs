@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
     }
     if let Some(pid) = args.pid.filter(|_| !known) {
         return stopped(format!(
-            "there was no process {pid}: samara show FILE --pid {pid} lists those that there were"
+            "there was no process {pid}: samara show FILE --pid {pid} lists the trace's processes"
         ));
     }
     let report = rerun.report();

@@ -304,7 +304,7 @@ fn report(
     let complete = written.error.is_none() && !counters.ended_early;
     let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
     let name = name_text(path.as_os_str().as_bytes());
-    // There are none if no output shows them, or if the thread that keeps them has died.
+    // The totals are absent if no output shows them, or if the thread that sums up has died.
     let mut totals = written.summary.unwrap_or_default();
     totals.differences = totals.differences.max(counters.differences);
     if counters.ended_early {

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Who) -> ExitCode {
         let why = match end.pid {
             None => "the trace has no events".to_owned(),
             Some(pid) if !end.known => {
-                format!("there was no process {pid}{until}: samara show FILE --pid {pid} lists those that there were")
+                format!("there was no process {pid}{until}: samara show FILE --pid {pid} lists the trace's processes")
             }
             Some(pid) => format!(
                 "nothing was mapped at {:x} in process {pid}{until}: give another address, or another process (--pid)",
@@ -74,8 +74,8 @@ struct Asked<'a> {
 }
 
 /// The process that a fault ended (the first one, or the given one), and the fault's address, or
-/// that of memory that was replaced before. Returns a description too. Prints why if there is none.
-/// The trace is read twice more.
+/// that of memory that was replaced before. Returns a description too. Prints why if no fault is
+/// found. The trace is read twice more.
 fn fault(args: &Who) -> Result<(u32, u64, Vec<String>), ExitCode> {
     let name = output::shown(&args.file);
     if args.file.metadata().is_ok_and(|file| !file.is_file()) {

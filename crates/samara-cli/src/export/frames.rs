@@ -17,9 +17,9 @@ pub(crate) struct Entry {
     /// Its source file and the line there, if they are known.
     pub(crate) file: String,
     pub(crate) line: u32,
-    /// The frame that it is in. `None`: it is a call, or says that functions are missing.
+    /// Its frame. `None`: it is a call, or stands for missing functions.
     pub(crate) frame: Option<Frame>,
-    /// Number of functions of the same frame that it is inlined into.
+    /// Number of functions into which it is inlined, in the same frame.
     pub(crate) depth: u32,
 }
 

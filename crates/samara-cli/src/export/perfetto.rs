@@ -49,9 +49,9 @@ pub(crate) struct Perfetto {
 }
 
 struct Process {
-    /// Its part of the numbers of its tracks.
+    /// The bits of its tracks' numbers that are its own.
     tracks: u64,
-    /// The checksum of the program that it is described with.
+    /// The checksum of the program in its last description.
     program: u32,
     shown: (u64, u64),
 }
@@ -314,7 +314,7 @@ fn protection(perms: u8) -> u32 {
     [(1, 4), (2, 2), (4, 1), (8, 128)].iter().filter(|(bit, _)| perms & bit != 0).map(|(_, flag)| flag).sum()
 }
 
-/// Names, numbered when they are first used; and those that no packet has defined yet.
+/// Names, numbered at first use, and the names that no packet has defined yet.
 #[derive(Default)]
 struct Names {
     known: HashMap<(Table, Vec<u8>), u64>,

@@ -253,7 +253,7 @@ impl Format for Pprof {
             }
         }
         let (pid, process) = (self.text("pid"), self.text("process"));
-        // A trace of any length has any number of them; the table of texts is in memory.
+        // The number of processes is unbounded, and the table of texts is in memory.
         let program = if self.strings.all().len() < PROGRAMS { clean(end.program) } else { String::new() };
         let program = self.text(&program);
         for (site, ((areas, bytes), did)) in all {

@@ -66,7 +66,7 @@ impl Calls {
     }
 }
 
-/// The lock that Linux takes for a call, according to documentation: a model. Advice that changes
+/// The lock that Linux takes for a call, by its documentation, not measured. Advice that changes
 /// areas takes it for writing.
 pub(super) fn lock(name: &str, args: &[u64; 6]) -> Option<&'static str> {
     const WRITE: &str = "mmap_lock, write";

@@ -11,7 +11,7 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::file::name_text;
 use samara_trace::summary::Tally;
 
-/// The end of all addresses that a process may have without five levels of page tables.
+/// The end of a process's addresses with four levels of page tables.
 const END: u64 = 1 << 47;
 
 /// The class of the cause of most areas.

@@ -26,13 +26,13 @@ pub(crate) fn text(reading: &Reading) -> String {
     let percent = |row: &Row| Some(row.areas as f64 / limit.filter(|limit| *limit > 0.0)?);
     let rows = &reading.top;
     out.one("samara_process_areas_limit", gauge, "Areas that a process may have (vm.max_map_count).", limit);
-    out.rows("samara_process_areas", "Areas (VMAs) of a process, one of those with the most.", rows, |row| {
+    out.rows("samara_process_areas", "Areas (VMAs) of a process. Only processes with the most areas.", rows, |row| {
         Some(row.areas as f64)
     });
-    out.rows("samara_process_areas_ratio", "Part of the limit that a process's areas are.", rows, percent);
-    let help = "Areas that a process got in a second lately.";
+    out.rows("samara_process_areas_ratio", "A process's areas as a part of the limit.", rows, percent);
+    let help = "Recent growth of a process's areas, per second.";
     out.rows("samara_process_areas_per_second", help, rows, |row| row.per_second);
-    let help = "Time until a process has as many areas as it may have, at this pace. Absent: it does not grow, or in ten days there is room.";
+    let help = "Time until a process reaches the limit of areas, at this pace. Absent: it does not grow, or the limit is more than ten days away.";
     out.rows("samara_process_limit_seconds", help, rows, |row| row.left.map(|left| left.as_secs_f64()));
     out.rows("samara_process_mapped_bytes", "Mapped bytes of a process.", rows, |row| Some(row.mapped as f64));
     out.rows("samara_process_resident_bytes", "Resident bytes of a process.", rows, |row| Some(row.resident as f64));

@@ -27,7 +27,7 @@ pub enum Abi {
 /// `ipc` of i386, which has `shmat` and `shmdt` as options.
 pub const IPC: u32 = 117;
 
-/// How many numbers a table has.
+/// The number of entries of a table.
 pub const fn count(abi: Abi) -> usize {
     let (mut n, mut i) = (0, 0);
     while i < TABLE.len() {

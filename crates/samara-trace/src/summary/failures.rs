@@ -1,4 +1,4 @@
-//! Calls that failed, by kind, those that matter most first. Knows nothing of files.
+//! Counts failed calls by kind, the most important kinds first. Knows nothing of files.
 
 use std::cmp::Reverse;
 
@@ -24,23 +24,23 @@ pub struct Failure {
     pub count: u64,
     /// The process that made the first of them.
     pub pid: u32,
-    /// Number of areas of that process then.
+    /// Number of areas of that process at that time.
     pub areas: u64,
-    /// When that was, in nanoseconds since the recording began.
+    /// When the first was, in nanoseconds since the recording began.
     pub ns: u64,
-    /// The number of its event.
+    /// The number of the first's event.
     pub event: u64,
-    /// The rule that refused it, with its figures then, if the trace has it.
+    /// The rule that refused the first, with its figures at that time, if the trace has it.
     pub refused: Option<Refused>,
-    /// The number of its call stack, if it was recorded.
+    /// The number of the first's call stack, if it was recorded.
     pub stack: Option<u32>,
-    /// The instruction that made it, if that is known.
+    /// The instruction that made the first, if it is known.
     pub caller: Option<Place>,
     /// `vm.max_map_count` of the recording, if the trace has it.
     pub limit: Option<u64>,
 }
 
-/// How much it matters that calls of a kind failed.
+/// The importance of a kind's failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Weight {
@@ -60,7 +60,7 @@ impl Failure {
         self.errno == uapi::ENOMEM && self.areas.saturating_add(1) >= limit.unwrap_or(MAX_MAP_COUNT)
     }
 
-    /// How much it matters.
+    /// The importance of these failures.
     pub fn weight(&self) -> Weight {
         let Some(refused) = &self.refused else {
             return match self.errno {

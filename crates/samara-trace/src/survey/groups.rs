@@ -30,7 +30,7 @@ pub struct AreaGroup {
     pub bytes: u64,
     /// Bytes of the smallest and of the largest.
     pub sizes: (u64, u64),
-    /// The size that most of them have, in bytes, and how many have it.
+    /// The most common size in bytes, and the number of areas that have it.
     pub common: (u64, u64),
 }
 
