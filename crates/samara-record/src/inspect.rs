@@ -287,8 +287,7 @@ fn records(areas: &[KernelArea], known: Known, notes: &mut Vec<String>) -> Vec<A
     before.zip(&shown).map(record).collect()
 }
 
-/// The flags of an area, in some order; without the one that says that pages were written, which
-/// keeps nothing apart.
+/// The flags of an area, sorted, without `sd` (pages were written), which keeps no areas apart.
 fn letters(area: &KernelArea) -> Vec<&str> {
     let mut all: Vec<&str> = area.flags.iter().flat_map(|flags| flags.split_ascii_whitespace()).collect();
     all.retain(|letters| *letters != "sd");
@@ -296,7 +295,7 @@ fn letters(area: &KernelArea) -> Vec<&str> {
     all
 }
 
-/// The reason of flags that only one of two areas has, by their letters, which may be any.
+/// The reason `flags:...` that names each flag that only one of the two areas has.
 fn unknown_flags(a: &KernelArea, b: &KernelArea) -> String {
     let (one, other) = (letters(a), letters(b));
     let only = one.iter().filter(|word| !other.contains(word)).chain(other.iter().filter(|word| !one.contains(word)));

@@ -54,8 +54,8 @@ pub struct Options {
     /// as a difference.
     #[doc(hidden)]
     pub forgets: Option<u32>,
-    /// For tests: without [`procmap_query`](Options::procmap_query), the maps file is not read far
-    /// before the end.
+    /// For tests: without [`procmap_query`](Options::procmap_query), every comparison far into the
+    /// maps file is put off until the end.
     #[doc(hidden)]
     pub hasty: bool,
     /// For tests: how long a call waits for another one to return, in nanoseconds, whatever that
@@ -274,8 +274,8 @@ pub enum Status {
     Ended(ExitStatus),
     /// It was released, and runs on ([`attach`](crate::attach) only).
     LetGo,
-    /// It ended, and how is not known: only its parent gets its exit status. Of a group of
-    /// processes: all of them have ended.
+    /// It ended in an unknown way, because only its parent gets its exit status. For a group of
+    /// processes: all have ended.
     Gone,
 }
 

@@ -1,4 +1,4 @@
-//! In the place of `bpf`, where it is not built in. Does nothing.
+//! Stands in for `bpf` where that is not built in. Does nothing.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -9,7 +9,7 @@ use super::source::Asked;
 use crate::os::sys::Tid;
 use crate::stacks::Copies;
 
-/// There is none.
+/// Cannot be made: `new` always fails.
 pub(super) struct Bpf {
     pub(super) at_all_calls: Option<String>,
     none: Infallible,

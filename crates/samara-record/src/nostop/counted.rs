@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     by: i64,
-    /// How many there were at the beginning of the open section.
+    /// Number of areas at the beginning of the open section.
     open: Option<u32>,
     /// A count is missing.
     unknown: bool,
@@ -23,7 +23,7 @@ impl Counted {
         }
     }
 
-    /// `None`: it is not known.
+    /// `None`: a count is missing.
     pub(super) fn growth(self) -> Option<i64> {
         (!self.unknown && self.open.is_none()).then_some(self.by)
     }
@@ -44,7 +44,7 @@ mod tests {
             counted.growth()
         };
         assert_eq!(growth(&[]), Some(0));
-        assert_eq!(growth(&[(Some(7), Some(9)), (Some(20), Some(17))]), Some(-1)); // another call was between
+        assert_eq!(growth(&[(Some(7), Some(9)), (Some(20), Some(17))]), Some(-1)); // another call ran in between
         assert_eq!(growth(&[(Some(7), Some(9)), (None, Some(17))]), None);
         let mut open = Counted::default();
         open.begin(Some(7));

@@ -13,33 +13,33 @@ pub struct Coverage {
     pub calls: u64,
     /// Records of the followed processes that the kernel delivered.
     pub received: u64,
-    /// Records of other processes, which were dropped: where events are of all tasks.
+    /// Records of other processes, which were dropped. Only if events are open for all tasks.
     pub strangers: u64,
     /// Records that the kernel lost, by processor: exact (`PERF_FORMAT_LOST`, Linux 6.0), or as far
     /// as the kernel reported.
     pub lost: BTreeMap<u32, u64>,
-    /// How many of `lost` may be other processes': those of calls that are made seldom, such as
-    /// `clone` and `shmat`. Perf events of these are of all tasks.
+    /// Those of `lost` that may belong to other processes: records of rare calls, such as `clone`
+    /// and `shmat`. Perf events of rare calls are open for all tasks.
     pub lost_seldom: u64,
     /// Write sections: each is one hold of an address space's lock for writing.
     pub sections: u64,
-    /// Sections, or records, that came in another order than the kernel's lock allows. Their spaces
-    /// are unsure until they are read again.
+    /// Sections, or records, in an order that the kernel's lock rules out. Their spaces are unsure
+    /// until they are read again.
     pub disordered: u64,
-    /// Sections that began with another number of areas than the last one had left (by BPF). Their
-    /// spaces are unsure until they are read again.
+    /// Sections that began with another number of areas than the section before had left (by BPF).
+    /// Their spaces are unsure until they are read again.
     pub uncounted: u64,
     /// Whether the kernel reports its order (`mmap_lock` tracepoints, Linux 5.11).
     pub ordered: bool,
-    /// Calls of unknown order: those that overlapped, if the kernel does not report its order.
+    /// Calls that overlapped, if the kernel does not report its order.
     pub unordered_calls: u64,
-    /// Sections that no call explains, and that have no record.
+    /// Sections without a known cause, although no records were lost.
     pub unexplained: u64,
     /// Readings of areas that no section overlapped.
     pub readings: u64,
-    /// Readings that a section overlapped, and that were used but for what changed meanwhile.
+    /// Readings that a section overlapped, and that were used outside the changed ranges.
     pub partial_readings: u64,
-    /// Readings that a section overlapped, whether they were used in part or not.
+    /// All readings that a section overlapped, used or not.
     pub dirty_readings: u64,
     /// Spaces that were unsure when they ended, or at the end of the recording.
     pub unsure: u64,
@@ -47,8 +47,8 @@ pub struct Coverage {
     pub descriptors: u64,
     /// Whether calls and write sections came by BPF, instead of perf events.
     pub by_bpf: bool,
-    /// Why the BPF programs are at all calls, if they are: each call of all processes costs more
-    /// then than with programs at the recorded calls alone.
+    /// Why the BPF programs run at all calls, if they do. Each call of every process then costs
+    /// more than with programs at the recorded calls only.
     pub at_all_calls: Option<String>,
     /// Why BPF was not possible, if it was tried.
     pub no_bpf: Option<String>,

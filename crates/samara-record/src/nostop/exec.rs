@@ -2,11 +2,10 @@
 //! calls.
 //!
 //! - **NOSTOP-EXEC-1** the kernel first maps the whole length of a file's segments, and unmaps
-//!   everything but the first segment without a record. Then it maps the other segments. Where the
-//!   first one ends, the file says (`segments`).
-//! - **NOSTOP-EXEC-2** the kernel builds the stack at the highest addresses. If it changes its
-//!   protection (an executable stack), that has a record; that it moves the stack afterwards has
-//!   none.
+//!   everything but the first segment without a record. Then it maps the other segments. The end of
+//!   the first segment is read from the file (`segments`).
+//! - **NOSTOP-EXEC-2** the kernel builds the stack at the highest addresses. A change of its
+//!   protection (an executable stack) has a record; its later move has no record.
 
 use samara_trace::file::name_text;
 
@@ -15,10 +14,10 @@ use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys::page_size;
 use crate::space::reach::Range;
 
-/// Where the highest addresses end: of 47 and of 56 bits.
+/// The ends of 47-bit and of 56-bit address spaces.
 const TOPS: [u64; 2] = [0x7fff_ffff_f000, 0xff_ffff_ffff_f000];
 
-/// The area that the kernel reported, as `maps` shows one.
+/// Turns an area that the kernel reported into a line of `maps`.
 pub(super) fn area(shown: &Shown) -> KernelArea {
     let name = name_text(&shown.name).replace('\n', "\\012");
     let anonymous = shown.inode == 0 && shown.dev == (0, 0);
@@ -47,12 +46,12 @@ pub(super) struct Loaded {
     pub(super) areas: Vec<KernelArea>,
     /// The program's name.
     pub(super) program: String,
-    /// Where areas may be or not.
+    /// Ranges where it is unknown whether there are areas.
     pub(super) unsure: Vec<Range>,
 }
 
-/// The areas of a new program, from the kernel's records in order. `first_end`: where the first
-/// segment of a file ends that was mapped whole, and in other areas afterwards, if that is known.
+/// The areas of a new program, from the kernel's records in order. `first_end`: finds the end of a
+/// file's first segment, if that can be known (NOSTOP-EXEC-1).
 pub(super) fn loaded(told: &[Box<Shown>], mut first_end: impl FnMut(&Shown, &[&Shown]) -> Option<u64>) -> Loaded {
     let mut out = Loaded::default();
     let mut program = None;
@@ -64,7 +63,7 @@ pub(super) fn loaded(told: &[Box<Shown>], mut first_end: impl FnMut(&Shown, &[&S
         program = program.or_else(|| (shown.inode != 0).then(|| new.name.clone())?);
         match whole {
             Some(first) if is_same(first) && (first.start + 1..first.end).contains(&new.start) => {
-                // The first of the others?
+                // Is this the first of the later segments?
                 if out.areas.iter().any(|area| (area.start, area.end) == (first.start, first.end)) {
                     let others: Vec<_> = told[i..].iter().map(|shown| &**shown).filter(|s| is_same(s)).collect();
                     let end = first_end(first, &others);
@@ -86,7 +85,7 @@ pub(super) fn loaded(told: &[Box<Shown>], mut first_end: impl FnMut(&Shown, &[&S
     out
 }
 
-/// Puts an area over the existing ones.
+/// Puts an area in, replacing what is in its range.
 fn put(areas: &mut Vec<KernelArea>, new: KernelArea) {
     take_out(areas, new.start, new.end);
     let at = areas.partition_point(|area| area.start < new.start);
@@ -153,7 +152,7 @@ mod tests {
         assert_eq!((&*program, areas[3].name.as_deref()), ("/usr/bin/ld", Some("[vdso]")));
     }
 
-    /// A gap behind the first segment.
+    /// A gap after the first segment.
     #[test]
     fn the_first_segment_ends_where_its_file_says() {
         let told = [

@@ -1,17 +1,17 @@
 //! The calls and readings of one address space, in the kernel's order, and their effect on its
 //! model.
 //!
-//! It knows no rings and no threads. Neighbours: `tasks` puts entries in; `window` collects what
-//! changed while a reading was made; `space` has the model.
+//! It knows no rings and no threads. Neighbours: `tasks` adds entries; `window` collects the
+//! changes during a reading; `space` has the model.
 //!
-//! - **NOSTOP-PLACE-1** entries take effect in order: a section whose call has not returned holds
-//!   up those behind it.
+//! - **NOSTOP-PLACE-1** entries take effect in order: a section whose call has not returned delays
+//!   the entries after it.
 //! - **NOSTOP-PLACE-2** missing records are not guessed: the space is in doubt until a reading that
-//!   no section overlapped, or that shows all but what changed meanwhile (`window`).
-//! - **NOSTOP-COUNT-1** BPF has the kernel's number of areas at both ends of a section. At the
-//!   beginning it is that of the last end: else something changed that no section shows, and the
-//!   space is in doubt. How much it grows in the sections of a call decides which joins are made
-//!   that depend on what was written.
+//!   no section overlapped, or one whose changed ranges are known (`window`).
+//! - **NOSTOP-COUNT-1** BPF reports the kernel's number of areas at both ends of a section. A
+//!   section must begin with the number that the one before left. Otherwise something changed
+//!   outside of sections, and the space is in doubt. The growth over a call's sections decides
+//!   about joins that depend on whether memory was written.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -28,23 +28,23 @@ use crate::space::{Compared, Followed, Reading, Returned, Space, SpaceId, put_ri
 /// The shortest time between two readings of a space, in nanoseconds.
 const PAUSE_NS: u64 = 20_000_000;
 
-/// After this time a section of a page fault has gone on as a read section, in nanoseconds.
+/// After this time, a fault's open section counts as downgraded to a read section, in nanoseconds.
 const FAULT_NS: u64 = 1_000_000_000;
 
-/// Readings take at most one part in this many of the time.
+/// Readings take at most 1/20 of the time.
 const SHARE: u64 = 20;
 
-/// Why areas are not known that changed while they were read.
+/// The reason of doubt about areas that changed during a reading.
 const UNREAD: &str = "it changed while it was read";
 
-/// Why areas are not known where records were lost.
+/// The reason of doubt after lost records.
 const LOSS: &str = "events were lost";
 
-/// Why areas are not known that no call changed: a section without a cause, an area's record.
+/// The reasons of doubt after changes outside of calls: an unexplained section, an area's record.
 pub(super) const UNEXPLAINED: &str = "an unexplained change";
 const GREW: &str = "an area changed outside of a call";
 
-/// Something that happens to a space, at its place in the order.
+/// An event of a space, at its place in the order.
 #[derive(Debug)]
 pub(super) enum Entry {
     /// A section whose cause is not known yet.
@@ -53,19 +53,19 @@ pub(super) enum Entry {
     Nothing,
     /// A section of unknown effect, and whether calls after it are unsure.
     Unknown(&'static str, bool),
-    /// A call, the area that the kernel reported, and how many areas the kernel has more after it.
+    /// A call, the area that the kernel reported, and the growth of the kernel's number of areas.
     Call(Box<Returned>, Option<Box<Shown>>, Option<i64>),
     /// An area that the kernel reported outside of a call.
     Grew(Box<Shown>, Who),
     /// The space was copied for a child.
     Forked(SpaceId, Who),
-    /// An event that changes no area.
+    /// An event for the trace that changes no area.
     Tell(Box<Event>),
     /// A reading that no section overlapped.
     Read(Box<Reading>, Who),
-    /// A reading that changes overlapped, which began at this time.
+    /// A reading that changes overlapped, with the time when it began.
     Part(u64, Box<Reading>, Who),
-    /// A reading that changes overlapped. The space has no better one.
+    /// A reading that changes overlapped, used because there is no better one.
     Guess(Box<Reading>, Who),
 }
 
@@ -77,17 +77,17 @@ struct Item {
     to: u64,
 }
 
-/// Why areas are not known.
+/// Why areas are not known, and which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub(super) why: String,
-    /// Where.
+    /// The areas that are not known.
     pub(super) ranges: Vec<Range>,
-    /// Where calls after it are unsure too, because they may have found other areas.
+    /// The areas in which later calls are unsure too, because they may have found other areas.
     pub(super) unsure: Vec<Range>,
 }
 
-/// The other calls in the kernel when a call entered.
+/// Whether other calls were in the kernel when a call entered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beside {
     alone: bool,
@@ -98,7 +98,7 @@ pub(super) struct Beside {
 #[derive(Clone, Copy, Debug)]
 struct Section {
     tid: Tid,
-    /// Its start, if no call explains it.
+    /// Its start, if it is outside of calls.
     fault: Option<u64>,
     /// The number of its entry.
     number: u64,
@@ -109,18 +109,18 @@ pub(super) struct FollowedSpace {
     pub(super) id: SpaceId,
     /// It is the first process's.
     root: bool,
-    /// Its kernel address, which is only compared.
+    /// The kernel's address of its `mm`, used only for comparison.
     pub(super) address: Option<u64>,
     /// `None`: its areas are not known yet.
     pub(super) space: Option<Space>,
     /// It belongs to a child, and the parent's queue has not reached the fork.
     pub(super) awaits_fork: bool,
     queue: VecDeque<Item>,
-    /// How many entries of it are readings of all areas.
+    /// Number of queued readings of all areas.
     whole: usize,
-    /// Of readings whose entries are not reached yet.
+    /// The windows of readings whose entries have not taken effect yet.
     windows: Vec<Window>,
-    /// Children that were copied of it before its areas were known: they must be read.
+    /// Children that were forked from it before its areas were known: they must be read.
     pub(super) orphans: Vec<SpaceId>,
     /// The number of the first entry in the queue.
     first: u64,
@@ -128,18 +128,18 @@ pub(super) struct FollowedSpace {
     open: Option<Section>,
     /// The kernel's number of areas after the last section, where that is known.
     pub(super) areas: Option<u32>,
-    /// Calls that are in the kernel, and how many have entered it.
+    /// Number of calls in the kernel now, and of all that have entered it.
     calls: u32,
     entered: u64,
     /// When the last section began or ended.
     pub(super) last: u64,
     /// When it was first seen.
     pub(super) since: u64,
-    /// The processes that use it, and one that did last.
+    /// The processes that use it, and the last one that left it.
     pub(super) users: BTreeSet<Tid>,
     pub(super) last_user: Tid,
     pub(super) doubt: Option<Doubt>,
-    /// When it is to be read next.
+    /// When it is read next.
     pub(super) due: u64,
     /// A reading is under way.
     pub(super) reading: bool,
@@ -149,14 +149,14 @@ pub(super) struct FollowedSpace {
     pub(super) needs_flags: bool,
     /// Something happened after the last comparison.
     pub(super) changed: bool,
-    /// When the last reading that was used ended.
+    /// When the last used reading ended.
     pub(super) read_at: u64,
-    /// Readings that changes overlapped, and that were used as far as they are right.
+    /// Number of overlapped readings that were used in part.
     pub(super) parts: u64,
 }
 
 impl Section {
-    /// Whether it is that of a fault that went on as a read section, long before this time.
+    /// Whether it is a fault's section that was downgraded long before this time.
     fn is_read(&self, time: u64) -> bool {
         self.fault.is_some_and(|since| since + FAULT_NS < time)
     }
@@ -196,7 +196,7 @@ impl FollowedSpace {
 
     /// Adds an entry that has no section. Returns its number.
     pub(super) fn push(&mut self, entry: Entry) -> u64 {
-        self.push_at(entry, (u64::MAX, 0)) // it overlaps nothing
+        self.push_at(entry, (u64::MAX, 0)) // its time overlaps no reading
     }
 
     /// Adds an entry of a section.
@@ -211,21 +211,21 @@ impl FollowedSpace {
         self.queue.get_mut(at)
     }
 
-    /// Fills in a waiting entry. An entry that is gone already stays gone.
+    /// Fills in a waiting entry. Nothing if the entry has left the queue.
     pub(super) fn fill(&mut self, number: u64, entry: Entry) {
         if let Some(item) = self.item(number) {
             item.entry = entry;
         }
     }
 
-    /// A section of unknown effect, which has no entry. `all`: calls after it are unsure too.
+    /// Adds a section of unknown effect that has no entry yet. `all`: later calls are unsure too.
     pub(super) fn unknown(&mut self, why: &'static str, all: bool, now: u64) {
         self.push_at(Entry::Unknown(why, all), (now, now));
         self.doubt(why, all, now);
     }
 
-    /// Fills in the first of a call's sections that is still in the queue. It lasts until the end
-    /// of the last one. The others change nothing besides.
+    /// Fills in the first of a call's sections that is still in the queue, and extends it to the
+    /// end of the last one. The others become `Nothing`.
     pub(super) fn fill_first(&mut self, sections: &[u64], entry: Entry) {
         let gone = sections.partition_point(|number| *number < self.first);
         let Some((first, rest)) = sections[gone..].split_first() else { return };
@@ -242,7 +242,7 @@ impl FollowedSpace {
         self.calls += 1;
         self.entered += 1;
         if !ordered {
-            self.last = u64::MAX; // until the last of them leaves
+            self.last = u64::MAX; // until the last of the calls leaves
         }
         beside
     }
@@ -256,8 +256,8 @@ impl FollowedSpace {
         !beside.alone || self.entered != beside.number + 1
     }
 
-    /// A section begins, in a call or not. Returns the number of its entry. An open section of
-    /// another task has ended: it went on as a read section, which the kernel does not report.
+    /// A section begins, in a call or not. Returns the number of its entry. Closes an open section
+    /// of another task: it was downgraded to a read section, which the kernel does not report.
     pub(super) fn lock(&mut self, tid: Tid, time: u64, in_call: bool) -> u64 {
         self.close(time);
         let number = self.push_at(Entry::Waiting, (time, u64::MAX));
@@ -265,7 +265,7 @@ impl FollowedSpace {
         number
     }
 
-    /// A section ends. False: it is not the one that is open.
+    /// A section ends. False: it is not the open one.
     pub(super) fn unlock(&mut self, tid: Tid, time: u64) -> bool {
         if self.open.is_none_or(|open| open.tid != tid) {
             return false;
@@ -275,13 +275,13 @@ impl FollowedSpace {
         true
     }
 
-    /// Whether a section that begins finds the number of areas that the last section left, as far
-    /// as both are known (NOSTOP-COUNT-1).
+    /// Whether a section begins with the number of areas that the section before left
+    /// (NOSTOP-COUNT-1). True if one of the numbers is unknown.
     pub(super) fn is_counted(&mut self, areas: Option<u32>) -> bool {
         self.areas.take().is_none_or(|before| areas.is_none_or(|now| now == before))
     }
 
-    /// Whether events were lost since a reading showed all areas.
+    /// Whether events were lost since the last reading of all areas.
     pub(super) fn has_lost_events(&self) -> bool {
         self.doubt.as_ref().is_some_and(|doubt| doubt.why == LOSS)
     }
@@ -294,7 +294,7 @@ impl FollowedSpace {
         }
     }
 
-    /// A task has returned from a call: if its section is open still, it went on as a read section.
+    /// A task has returned from a call. If its section is open, it was downgraded: closes it.
     pub(super) fn left(&mut self, tid: Tid, time: u64) {
         self.unlock(tid, time);
     }
@@ -311,18 +311,18 @@ impl FollowedSpace {
     }
 
     /// Whether no section overlaps the time since `from`, and the space was known before. All
-    /// records up to the end of that time must be there.
+    /// records up to now must have been followed.
     pub(super) fn was_quiet(&self, from: u64) -> bool {
         self.open.is_none() && self.last < from && self.is_readable(from)
     }
 
-    /// Whether a reading that began then is of this space.
+    /// Whether a reading that began at `from` shows this space.
     pub(super) fn is_readable(&self, from: u64) -> bool {
         self.since < from && !self.awaits_fork
     }
 
-    /// A section that went on as a read section long before this time does not hold up what is
-    /// behind it.
+    /// Closes a section that was downgraded to a read section long before this time, so that it
+    /// does not delay later entries.
     pub(super) fn end_old_section(&mut self, time: u64) {
         if let Some(open) = self.open.filter(|open| open.is_read(time)) {
             self.close(open.fault.unwrap_or(time));
@@ -332,8 +332,7 @@ impl FollowedSpace {
         }
     }
 
-    /// A reading that began then has ended, and changes overlapped it. Its entry has its place
-    /// here.
+    /// Adds an overlapped reading that began at `from` and has just ended.
     pub(super) fn part(&mut self, from: u64, reading: Box<Reading>, who: Who) {
         if let Some(window) = self.windows.iter_mut().find(|window| window.from == from) {
             window.to = who.exit_ns;
@@ -341,12 +340,12 @@ impl FollowedSpace {
         self.push(Entry::Part(from, reading, who));
     }
 
-    /// A reading that began then is not used.
+    /// Drops the reading that began at `from`.
     pub(super) fn drop_reading(&mut self, from: u64) {
         self.windows.retain(|window| window.from != from);
     }
 
-    /// Puts the space in doubt until the next reading.
+    /// Puts the whole space in doubt until the next reading.
     pub(super) fn doubt(&mut self, why: impl Into<String>, all: bool, now: u64) {
         let doubt = self.doubt.get_or_insert_with(|| Doubt { why: why.into(), ranges: vec![], unsure: vec![] });
         doubt.ranges = vec![ALL];
@@ -371,8 +370,8 @@ impl FollowedSpace {
         }
     }
 
-    /// The recording ends: calls that have not returned, and behind which nothing waits, are no
-    /// part of it.
+    /// Ends the recording. Trailing calls that have not returned are dropped; those that delay
+    /// other entries become unknown.
     pub(super) fn cut(&mut self, why: &'static str) {
         while self.queue.back().is_some_and(|item| matches!(item.entry, Entry::Waiting)) {
             self.queue.pop_back();
@@ -380,14 +379,14 @@ impl FollowedSpace {
         self.give_up(why);
     }
 
-    /// Records were lost: ends the wait of all waiting entries. Returns whether something had been
-    /// known since the last loss.
+    /// Handles lost records: ends the wait of all waiting entries. Returns whether anything had
+    /// become known since the last loss.
     pub(super) fn lose(&mut self, now: u64) -> bool {
         self.give_up(LOSS);
         self.push_at(Entry::Unknown(LOSS, true), (now, now));
         (self.open, self.areas, self.calls) = (None, None, 0);
         self.last = if self.last == u64::MAX { now } else { self.last.max(now) };
-        // A stronger reason than any other.
+        // A loss replaces every other reason.
         let before = self.doubt.replace(Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] });
         self.due = self.due.min(now + PAUSE_NS);
         before.is_none_or(|doubt| doubt.why != LOSS || doubt.unsure != [ALL])
@@ -399,13 +398,13 @@ impl FollowedSpace {
         self.due = now + (if soon { PAUSE_NS } else { every }).max(took.saturating_mul(SHARE));
     }
 
-    /// The next entry that can take effect. In front of an unknown space only readings do.
+    /// The next entry that can take effect. An unknown space drops all entries but readings.
     pub(super) fn next(&mut self) -> Option<Entry> {
         if self.awaits_fork {
             return None;
         }
-        // What came before the first reading is in it, so nothing is kept until one is there, but
-        // for sections that a reading may overlap.
+        // The first reading includes all earlier changes. So an unknown space keeps no entries,
+        // except sections that a reading may overlap.
         let is_read = |item: &Item| matches!(item.entry, Entry::Read(..) | Entry::Guess(..));
         while let Some(front) = self.queue.front() {
             let drops = self.space.is_none() && !is_read(front) && !matches!(front.entry, Entry::Part(..));
@@ -426,7 +425,7 @@ impl FollowedSpace {
         None
     }
 
-    /// Notes what an entry changed in the readings that it overlapped.
+    /// Adds an entry's changes to the windows of the readings that it overlapped.
     fn touch(&mut self, item: &Item) {
         let brk = self.space.as_ref().map(|space| space.model.layout().brk);
         for window in self.windows.iter_mut().filter(|window| window.meets(item.from, item.to)) {
@@ -439,7 +438,7 @@ impl FollowedSpace {
         }
     }
 
-    /// Gives an entry its effect, unless it concerns other spaces.
+    /// Applies an entry, unless it concerns other spaces.
     pub(super) fn apply(&mut self, entry: Entry, now: u64, journal: &mut Journal<'_>) {
         match (entry, &mut self.space) {
             (Entry::Call(mut call, shown, mut growth), Some(space)) => {
@@ -465,7 +464,7 @@ impl FollowedSpace {
                     self.doubt(GREW, false, now);
                 }
             }
-            // Of an unknown space nothing is known anyway.
+            // (An unknown space needs no doubt.)
             (Entry::Unknown(why, all), Some(_)) => self.doubt(why, all, now),
             (Entry::Tell(event), _) => journal.write(*event),
             (Entry::Read(reading, who), _) => self.read(&reading, &[], who, journal),
@@ -479,7 +478,7 @@ impl FollowedSpace {
         }
     }
 
-    /// Takes a reading over, but for what `changed` while it was made.
+    /// Takes a reading over, except the ranges `changed` while it was made.
     fn read(&mut self, reading: &Reading, changed: &[Range], who: Who, journal: &mut Journal<'_>) {
         let Some(space) = &mut self.space else {
             self.space = Some(Space::found_in(self.id, self.root, who, reading, journal));
@@ -488,7 +487,7 @@ impl FollowedSpace {
             return;
         };
         let doubt = self.doubt.as_ref().map(|doubt| (&*doubt.why, &*doubt.ranges));
-        // What calls did that were not seen shows in flags and names, too.
+        // Calls that were not seen may have changed flags and names too.
         let hides = self.doubt.as_ref().is_some_and(|doubt| !doubt.unsure.is_empty());
         if hides && !reading.has_flags {
             self.needs_flags = true;
@@ -507,7 +506,7 @@ impl FollowedSpace {
         }
     }
 
-    /// Takes what a reading shows of what did not change while it was made.
+    /// Takes over the ranges of a reading that did not change while it was made.
     fn read_part(&mut self, from: u64, mut reading: Reading, who: Who, journal: &mut Journal<'_>) {
         let Some(at) = self.windows.iter().position(|window| window.from == from) else { return };
         let window = self.windows.remove(at);
@@ -521,32 +520,32 @@ impl FollowedSpace {
             self.note_loss(who, journal);
             self.doubt = Some(Doubt { why: UNREAD.into(), ranges: changed.clone(), unsure: changed });
         }
-        self.parts += u64::from(self.read_at == who.exit_ns); // else it must be read with flags
-        // Where something is left in doubt, the next readings come as soon as before.
+        self.parts += u64::from(self.read_at == who.exit_ns); // if it was not used, a reading with flags follows
+        // While something is in doubt, retries stay frequent.
         if self.doubt.is_none() {
             self.tries = 0;
         }
     }
 
-    /// Says in the trace that what follows may be of other areas.
+    /// Writes to the trace that the areas may differ from here on.
     pub(super) fn note_loss(&self, who: Who, journal: &mut Journal<'_>) {
         journal.write(self.loss(who, journal));
     }
 
-    /// Whether an event at the end must say that areas are not known: something changed at an
-    /// unknown place, or records were lost, whose number that event has. (Calls whose effect is not
-    /// known are marked themselves.)
+    /// Whether the trace must say at the end that areas are not known: something changed at an
+    /// unknown place, or records were lost (the event has their number). Calls of unknown effect
+    /// are marked themselves.
     pub(super) fn has_hidden_changes(&self) -> bool {
         let hides = |doubt: &Doubt| doubt.ranges == [ALL] && [UNEXPLAINED, GREW, LOSS].contains(&&*doubt.why);
         self.space.is_some() && self.doubt.as_ref().is_some_and(hides)
     }
 
-    /// The event that says so.
+    /// The event that says that areas are not known.
     pub(super) fn loss(&self, who: Who, journal: &Journal<'_>) -> Event {
         Event { text: LOST.into(), ..self.event(EventKind::Learnt, who, journal) }
     }
 
-    /// An event of this space that has no content.
+    /// An empty event of this space.
     pub(super) fn event(&self, kind: EventKind, who: Who, journal: &Journal<'_>) -> Event {
         journal.blank(kind, self.id, who)
     }
@@ -592,8 +591,8 @@ mod tests {
         assert!(place.next().is_none(), "it is gone");
     }
 
-    /// What happens before the first reading is not kept: a busy program may have to be read for
-    /// long.
+    /// Entries before the first reading are not kept, because the first reading of a busy program
+    /// may take long.
     #[test]
     fn nothing_is_kept_of_an_unknown_space() {
         let mut place = FollowedSpace::new(1, (7, true), 0);
@@ -608,7 +607,7 @@ mod tests {
         assert!(place.next().is_none() && place.queue.len() == 1, "its parent has its areas");
     }
 
-    /// But for sections that are open or that a reading overlaps.
+    /// Exception: sections that are open or that a reading overlaps.
     #[test]
     fn what_a_reading_overlaps_is_kept_of_an_unknown_space() {
         let mut place = FollowedSpace::new(1, (7, true), 0);
@@ -627,8 +626,8 @@ mod tests {
         assert_eq!(place.windows[0].changed(&reading(&[])).unwrap(), [(0x3000, 0x5000)]);
     }
 
-    /// A space that changes while it is read is known but for what changed, and whole when the next
-    /// reading shows that.
+    /// After an overlapped reading, only the changed ranges are in doubt. The next reading that
+    /// shows them settles them.
     #[test]
     fn readings_complete_each_other() {
         let mut events: Vec<Event> = Vec::new();
@@ -644,14 +643,14 @@ mod tests {
                 }
             }
         };
-        // Two lines contradict each other where a change came in between.
+        // Two lines contradict each other in the changed range.
         part(&mut place, 100, (0x4000, 0x6000), &[(0x1000, 0x2000), (0x3000, 0x6000), (0x5000, 0x8000)]);
         let areas = |place: &FollowedSpace| {
             place.space.as_ref().map(|s| s.model.areas().map(|a| (a.start, a.end)).collect::<Vec<_>>()).unwrap()
         };
         assert_eq!(place.doubt.as_ref().unwrap().ranges, [(0x4000, 0x6000)]);
         assert_eq!(areas(&place), [(0x1000, 0x2000), (0x3000, 0x6000), (0x6000, 0x8000)]);
-        // The same place changes again: nothing is learnt of it. Elsewhere the model is wrong.
+        // The same range changes again: it stays unknown. Elsewhere the model is wrong.
         part(
             &mut place,
             200,
@@ -660,7 +659,7 @@ mod tests {
         );
         assert_eq!(place.doubt.as_ref().unwrap().ranges, [(0x4000, 0x6000)]);
         assert_eq!(areas(&place).last(), Some(&(0xa000, 0xb000)));
-        // Another place changes: now it is known.
+        // Another range changes: now the first one is known.
         part(&mut place, 300, (0x1000, 0x2000), &[(0x3000, 0x4000), (0x6000, 0x8000), (0xa000, 0xb000)]);
         assert_eq!(place.doubt, None);
         assert_eq!(areas(&place), [(0x1000, 0x2000), (0x3000, 0x4000), (0x6000, 0x8000), (0xa000, 0xb000)]);
@@ -677,7 +676,7 @@ mod tests {
         );
     }
 
-    /// What contradicts itself where nothing changed is not taken.
+    /// A contradiction outside the changed ranges: the reading is not used.
     #[test]
     fn a_torn_reading_is_refused() {
         let torn = reading(&[(0x3000, 0x6000), (0x5000, 0x8000)]).areas;
@@ -702,7 +701,7 @@ mod tests {
         Reading { areas: crate::os::proc::parse(&text), text, has_flags: true, layout }
     }
 
-    /// Lost events are the reason, also where something smaller was unknown before.
+    /// Lost events replace a smaller reason of doubt.
     #[test]
     fn lost_events_are_the_reason() {
         let mut place = FollowedSpace::new(1, (7, true), 0);
@@ -728,7 +727,7 @@ mod tests {
         assert!(matches!(place.item(first).unwrap().entry, Entry::Unknown("over", true)), "something is behind it");
     }
 
-    /// A child that was copied before its parent was read is read itself.
+    /// A child that was forked before its parent was read is read itself.
     #[test]
     fn children_of_an_unknown_space_are_named() {
         let who = Who { pid: 7, tid: 7, entry_ns: 0, exit_ns: 0 };

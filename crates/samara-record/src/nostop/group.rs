@@ -1,4 +1,4 @@
-//! What a recording of several processes is about: a control group, or all. Knows no records.
+//! The target of a recording of several processes: a control group, or all. Knows no records.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -23,12 +23,12 @@ const CGROUP2: FsType = statfs::CGROUP2_SUPER_MAGIC;
 pub struct Group {
     /// The folder of the control group. `None`: every process.
     pub(super) folder: Option<PathBuf>,
-    /// The number of the folder. It may be removed, and another one made in its place.
+    /// The number of the folder. Another folder may be made in its place under the same name.
     number: u64,
     /// How long it records (default: until a signal asks for the end or, of a control group, until
     /// its last process ends).
     pub duration: Option<Duration>,
-    /// By which another thread asks for the end, as [`Running::let_go`](crate::Running::let_go).
+    /// Lets another thread ask for the end, as [`Running::let_go`](crate::Running::let_go).
     pub let_go: Option<LetGo>,
 }
 
@@ -38,8 +38,8 @@ impl Group {
         Group { folder: None, number: 0, duration: None, let_go: None }
     }
 
-    /// The processes of a control group of version 2, and of those below it: by its folder, or by
-    /// its path below `/sys/fs/cgroup`.
+    /// The processes of a control group of version 2, and of the groups below it. `path`: its
+    /// folder, or its path below `/sys/fs/cgroup`.
     ///
     /// # Errors
     /// [`NotWatched::NoGroup`]
@@ -56,7 +56,7 @@ impl Group {
         self.processes().is_ok_and(|all| all.is_empty())
     }
 
-    /// What is recorded, in the words of the command.
+    /// The target in the words of the command line.
     pub fn words(&self) -> Vec<OsString> {
         match &self.folder {
             Some(folder) => vec!["--cgroup".into(), folder.into()],
@@ -64,7 +64,7 @@ impl Group {
         }
     }
 
-    /// Whose events are recorded.
+    /// The tasks whose events are recorded.
     pub(super) fn whose(&self) -> Result<Whose, NotWatched> {
         let Some(folder) = &self.folder else { return Ok(Whose::All) };
         let failed = |error| NotWatched::NoGroup(folder.clone(), error);
@@ -73,8 +73,8 @@ impl Group {
         Ok(Whose::Group(is_v2.then_some(self.number)))
     }
 
-    /// Whether its folder was removed. The kernel's events are not those of another one of that
-    /// name.
+    /// Whether its folder was removed. A new folder of that name is another group, which the
+    /// kernel's events do not cover.
     pub(super) fn is_gone(&self) -> bool {
         let number = |folder: &PathBuf| fs::metadata(folder).map_or(0, |found| found.ino());
         self.folder.as_ref().is_some_and(|folder| number(folder) != self.number)

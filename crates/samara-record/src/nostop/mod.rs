@@ -63,12 +63,12 @@ pub struct Settings {
     /// Interval at which each space is read and compared (default: 10 seconds). A new or unsure
     /// space is read sooner.
     pub every: Duration,
-    /// How many bytes of a task's stack are copied at the entry of each call, from which its
-    /// functions are found (default: 0, no stacks). 8 KiB are enough for most calls, and about
-    /// sixteen times what a call takes in a ring otherwise.
+    /// Bytes of a task's stack that are copied at the entry of each call, to find its functions
+    /// (default: 0, no stacks). 8 KiB are enough for most calls. They take about sixteen times the
+    /// ring space of a call without a stack.
     pub stack_bytes: u32,
-    /// Most descriptors for the events of single threads of a process that runs (default: 768).
-    /// Where it needs more, the events of all processes are recorded, and those of others left out.
+    /// Most descriptors for events of single threads of a running process (default: 768). If it
+    /// needs more, the events of all processes are recorded, and those of others dropped.
     pub apart: u64,
     /// Where calls and write sections come from (default: BPF where that is possible).
     pub source: EventSource,
@@ -104,14 +104,14 @@ pub enum EventSource {
     Perf,
 }
 
-/// Whose events a recording is of.
+/// The tasks whose events are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
-    /// Those of a process, and of those that it makes.
+    /// A process, and the processes that it makes.
     Process,
-    /// Those of a control group, by its number. `None`: it has none, because it is of version 1.
+    /// A control group, by its number. `None`: a group of version 1, which has no number.
     Group(Option<u64>),
-    /// Those of all processes.
+    /// All processes.
     All,
 }
 
@@ -159,11 +159,11 @@ pub fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink) -> Re
     session::attach(running, settings, sink)
 }
 
-/// Records what several processes do to their address spaces, as [`attach`] does for one: those of
-/// a control group, or all, and those that come while it records. The calling process is left out.
+/// Records several processes as [`attach`] records one: a control group or all processes, including
+/// those that come later. The calling process is left out.
 ///
 /// The recording ends after [`Group::duration`], when a signal asks for it as for [`attach`], or by
-/// [`Group::let_go`]; that of a control group also when it had processes and has none any more.
+/// [`Group::let_go`]. The recording of a control group also ends when its last process is gone.
 /// [`Outcome::status`] is [`Status::LetGo`](crate::Status::LetGo).
 ///
 /// # Errors

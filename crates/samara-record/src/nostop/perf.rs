@@ -1,5 +1,5 @@
-//! `perf_event_open`: events, their rings, and how many records each of them lost. Knows nothing of
-//! what records mean.
+//! `perf_event_open`: events, their rings, and how many records each event lost. Does not know what
+//! records mean.
 //!
 //! - **PERF-1** the kernel writes a ring up to `data_head`, and nothing between `data_tail` and
 //!   `data_head` changes until `data_tail` moves.
@@ -29,19 +29,18 @@ use crate::os::sys::{Tid, page_size};
 pub(super) enum Counts {
     /// The tracepoint with this number.
     Tracepoint(u64),
-    /// Nothing: its records tell of areas and new programs, of births and ends of tasks, or of
-    /// both.
+    /// Nothing: its records report areas and new programs, births and ends of tasks, or both.
     Nothing { areas: bool, tasks: bool },
 }
 
 /// The tasks whose events are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
-    /// This task's, and those of the tasks that it makes from now on.
+    /// This task, and the tasks that it makes from now on.
     Task(Tid),
-    /// Those of the tasks in the control group of this folder, and in the groups below it.
+    /// The tasks in the control group of this folder, and in the groups below it.
     Group(RawFd),
-    /// Those of all tasks.
+    /// All tasks.
     All,
 }
 
@@ -49,7 +48,7 @@ pub(super) enum Of {
 #[derive(Debug)]
 pub(super) struct Event {
     file: File,
-    /// The number that its records carry, and those of the events that tasks inherit from it.
+    /// The number in its records, and in those of the events that tasks inherit from it.
     pub(super) id: u64,
     pub(super) cpu: u32,
     /// Whether the kernel counts what it loses (Linux 6.0).
@@ -57,8 +56,7 @@ pub(super) struct Event {
 }
 
 /// Opens an event on one processor. Its records wake the reader when `wake` bytes are unread.
-/// `stack`: how many bytes of the task's stack each record has, besides its registers; 0: none of
-/// both.
+/// `stack`: bytes of the task's stack in each record, together with its registers; 0: neither.
 pub(super) fn open(counts: Counts, of: Of, cpu: u32, wake: u32, stack: u32) -> io::Result<Event> {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
@@ -144,7 +142,7 @@ impl Event {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Has a BPF program run at each event, of all tasks and on all processors.
+    /// Runs a BPF program at each event, for all tasks on all processors.
     #[cfg(feature = "bpf")]
     pub(super) fn run(&self, program: RawFd) -> io::Result<()> {
         // SAFETY: the argument is the descriptor of a program.
@@ -152,7 +150,7 @@ impl Event {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Has its records written to the ring of another event on the same processor.
+    /// Sends its records to the ring of another event on the same processor.
     pub(super) fn write_to(&self, ring: &Ring) -> io::Result<()> {
         // SAFETY: the argument is a descriptor of an event.
         let done = unsafe { bindings::ioctls::SET_OUTPUT(self.file.as_raw_fd(), ring.fd) };
@@ -181,7 +179,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The ring of this event, which lives at least as long. `bytes`: a power of two of pages.
+    /// Maps the ring of this event, which must outlive it. `bytes`: a power of two of pages.
     pub(super) fn of(event: &Event, bytes: usize) -> io::Result<Ring> {
         let (fd, page) = (event.file.as_raw_fd(), page_size() as usize);
         // SAFETY: a new map at a place that the kernel chooses.
@@ -205,7 +203,7 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.at.add(offset).cast()) }
     }
 
-    /// Hands each new record, its header included, to `take`, and frees its place. Returns the
+    /// Passes each new record, its header included, to `take`, and frees its place. Returns the
     /// free bytes of the ring just before that.
     pub(super) fn drain(&self, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> u64 {
         let head = self.position(std::mem::offset_of!(perf_event_mmap_page, data_head));
@@ -213,8 +211,8 @@ impl Ring {
         // Pairs with the kernel's store of the head after the records.
         let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         let page = page_size() as usize;
-        // SAFETY: the map has this length behind its first page. By PERF-1 the bytes from the tail
-        // to the head, which alone are looked at, do not change until the tail moves.
+        // SAFETY: the map has this length after its first page. By PERF-1 the bytes from the tail
+        // to the head, the only ones that are read, do not change until the tail moves.
         let data = unsafe { std::slice::from_raw_parts(self.at.add(page), self.bytes) };
         while at < end {
             let from = (at as usize) & (self.bytes - 1);
@@ -235,7 +233,7 @@ impl Ring {
             }
             at += len as u64;
         }
-        // It may have become full meanwhile.
+        // The ring may have filled up meanwhile.
         let used = head.load(Ordering::Acquire).saturating_sub(tail.load(Ordering::Relaxed));
         // Pairs with the kernel's load of the tail before it writes over the place.
         tail.store(end, Ordering::Release);
@@ -250,7 +248,7 @@ impl Drop for Ring {
     }
 }
 
-/// A file system that is mounted nowhere: its root directory. It goes when that is closed.
+/// Makes a file system that is mounted nowhere, and returns its root. It ends when that is closed.
 pub(super) fn mount_nowhere(kind: &CStr) -> io::Result<OwnedFd> {
     const FSCONFIG_CMD_CREATE: u32 = 6;
     let owned = |fd: libc::c_long| {
@@ -278,7 +276,7 @@ pub(super) fn wait_for(descriptors: &[RawFd], milliseconds: i32) {
         descriptors.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
     // SAFETY: the array has as many entries as is said.
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
-    // The task whose event has a ring may have ended: such a descriptor is always ready.
+    // POLLHUP: a task whose event has a ring has ended. Such a descriptor is always ready.
     if all.iter().any(|fd| fd.revents & libc::POLLHUP != 0) {
         std::thread::sleep(Duration::from_millis(milliseconds.clamp(0, 10) as u64));
     }
@@ -292,7 +290,7 @@ pub(super) fn end_of(pid: Tid) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// How many descriptors this process may still open, about.
+/// Number of descriptors that this process may still open, approximately.
 pub(super) fn descriptors_left() -> u64 {
     // SAFETY: the structure is valid.
     let limit = unsafe {
@@ -309,7 +307,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// A descriptor whose task has ended is always ready. It is not polled all the time.
+    /// A descriptor whose task has ended is always ready. The wait does not spin on it.
     #[test]
     fn the_end_of_a_task_does_not_spin() {
         let (reader, writer) = io::pipe().unwrap();

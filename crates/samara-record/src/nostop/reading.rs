@@ -53,8 +53,8 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
     Taken { place, pid, from, to, reading, is_refused }
 }
 
-/// The memory that the call's arguments point to, as far as records have it: the area that it
-/// mapped, unless that is private and has no file, as most are.
+/// The memory that the call's arguments point to, as far as records show it: the mapped area,
+/// unless it is private without a file, as most are.
 pub(super) fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Memory {
     let maps = decoded.call == Call::Mmap && (0..).contains(&result);
     let shown = shown.filter(|_| maps && !is_private_anonymous(&decoded.args));
@@ -64,10 +64,10 @@ pub(super) fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Sh
 }
 
 /// The open mode of a file descriptor that a call mapped, if it is still the file of this area.
-/// Reading and writing if that is not known.
+/// Otherwise: reading and writing.
 fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::FileMode {
     use std::os::unix::fs::MetadataExt;
-    // Only a shared map that cannot be written yet depends on it.
+    // The mode matters only for a shared map that is not writable yet.
     let asks = area.perms & proc::SHARED != 0 && area.perms & proc::WRITE == 0;
     let is_same = || std::fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.ino() == area.inode);
     if asks && is_same() { open_mode(tid, fd) } else { samara_mm::FileMode::RW }

@@ -1,5 +1,5 @@
-//! Records of the kernel's rings, read: calls, write sections, areas, births and ends of tasks.
-//! Knows no rings, and not what a call means.
+//! Parses the records of the kernel's rings: calls, write sections, areas, births and ends of
+//! tasks. Knows no rings, and not what a call means.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub(super) struct Record {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {
-    /// A call was entered. With the task's stack, if that is asked for.
+    /// A call was entered. With a copy of the task's stack, if stacks are recorded.
     Enter { nr: u32, args: [u64; 6], stack: Option<Arc<Copied>> },
     /// A call returned.
     Return { nr: u32, result: i64 },
-    /// A write section of the address space at this kernel address began. With the number of its
+    /// A write section began, in the address space at this kernel address. With its number of
     /// areas, where that is known.
     Lock { mm: u64, areas: Option<u32> },
     /// A write section ended.
@@ -46,7 +46,7 @@ pub(super) enum What {
     Killed { status: i32 },
     /// The task ended.
     Ended,
-    /// The number of records that the ring lost before this one.
+    /// The ring reports this number of lost records before this one.
     Lost(u64),
     /// Records were lost between this record's time and `until` ([`Record::loss`]).
     Loss { until: u64 },
@@ -72,7 +72,7 @@ pub(super) struct Shown {
     pub(super) prot: u32,
     /// MAP_SHARED and so on.
     pub(super) flags: u32,
-    /// Empty: none.
+    /// Empty: the area has no name.
     pub(super) name: Vec<u8>,
 }
 
@@ -90,29 +90,29 @@ enum Tells {
 pub(super) struct Reader(BTreeMap<u64, Tells>);
 
 impl Reader {
-    /// A tracepoint at the entry of a call. This one and the next three return its number; `None`:
-    /// it lacks a field.
+    /// Adds the tracepoint at the entry of a call. This and the next three functions return its
+    /// number; `None`: it lacks a field.
     pub(super) fn add_enter(&mut self, point: &Tracepoint) -> Option<u64> {
         let tells = Tells::Enter { nr: point.offset("__syscall_nr")?, args: point.arguments() };
         self.0.insert(point.number, tells);
         Some(point.number)
     }
 
-    /// A tracepoint at the return of a call.
+    /// Adds the tracepoint at the return of a call.
     pub(super) fn add_return(&mut self, point: &Tracepoint) -> Option<u64> {
         let tells = Tells::Return { nr: point.offset("__syscall_nr")?, result: point.offset("ret")? };
         self.0.insert(point.number, tells);
         Some(point.number)
     }
 
-    /// The tracepoint at the beginning of a section.
+    /// Adds the tracepoint at the beginning of a section.
     pub(super) fn add_lock(&mut self, point: &Tracepoint) -> Option<u64> {
         let (mm, write) = (point.offset("mm")?, point.offset("write")?);
         self.0.insert(point.number, Tells::Lock { mm, write, success: point.offset("success") });
         Some(point.number)
     }
 
-    /// The tracepoint at the end of a section.
+    /// Adds the tracepoint at the end of a section.
     pub(super) fn add_unlock(&mut self, point: &Tracepoint) -> Option<u64> {
         let tells = Tells::Unlock { mm: point.offset("mm")?, write: point.offset("write")? };
         self.0.insert(point.number, tells);
@@ -132,7 +132,7 @@ impl Reader {
             }
             return Some(Record { time, pid, tid, event, what });
         }
-        // Behind every other record: task, time, processor, event.
+        // At the end of every other record: task, time, processor, event.
         let end = body.len().checked_sub(32)?;
         let (time, event) = (u64(body, end + 8)?, u64(body, end + 24)?);
         let (mut pid, mut tid_) = (tid(body, 0)?, tid(body, 4)?);
@@ -189,8 +189,8 @@ impl Reader {
     }
 }
 
-/// What a record has behind its content: registers ([`arch::PERF_REGISTERS`](crate::arch)) of a
-/// 64-bit program, and its stack.
+/// The end of a record: registers ([`arch::PERF_REGISTERS`](crate::arch)) of a 64-bit program, and
+/// its stack.
 fn copied(rest: &[u8], copies: &mut Copies) -> Option<Arc<Copied>> {
     const ABI_64: u64 = 2;
     if u64(rest, 0)? != ABI_64 {
@@ -198,7 +198,7 @@ fn copied(rest: &[u8], copies: &mut Copies) -> Option<Arc<Copied>> {
     }
     let (bp, sp, ip, size) = (u64(rest, 8)?, u64(rest, 16)?, u64(rest, 24)?, u64(rest, 32)? as usize);
     let all = rest.get(40..)?.get(..size)?;
-    // How much of it was copied.
+    // Number of bytes that were really copied.
     let len = if size == 0 { 0 } else { u64(rest, 40 + size)? as usize };
     Some(copies.of((ip, sp, bp), 0, all.get(..len)?))
 }

@@ -18,7 +18,7 @@ pub enum NotWatched {
         /// Why BPF, which does not need it, is not possible either, if it was tried.
         no_bpf: Option<String>,
     },
-    /// The kernel locks no more memory for this process: not for the smallest rings.
+    /// The kernel locks too little memory for this process, even for the smallest rings.
     Locked {
         /// Number of rings.
         processors: usize,
@@ -50,7 +50,7 @@ pub enum NotWatched {
         /// Descriptors that this process may still open.
         left: u64,
     },
-    /// This is no folder of a control group whose tasks events can be of: the error.
+    /// This is not the folder of a control group that events can be opened for: the error.
     NoGroup(PathBuf, io::Error),
     /// Opening an event failed for another reason.
     System(io::Error),
@@ -69,11 +69,11 @@ impl NotWatched {
     }
 }
 
-/// What does not help in a user namespace.
+/// The hint that capabilities do not help in a user namespace.
 pub(super) const ROOTLESS: &str = "this process is in a user namespace, as rootless containers are, and its capabilities \
                                    do not count for the kernel's events: run samara outside of it";
 
-/// How the reason begins where the kernel refuses BPF to a process that has the capabilities.
+/// The start of the reason, where the kernel refuses BPF to a process that has the capabilities.
 pub(super) const REFUSES: &str = "the kernel refuses the programs";
 
 /// The alternative.
@@ -145,7 +145,7 @@ impl fmt::Display for NotWatched {
                 "{threads} threads need {needed} descriptors, and samara may open {left} more: raise the limit (ulimit -n, \
                  LimitNOFILE of a unit; fs.nr_open is the most). {WITHOUT}"
             ),
-            // Samara's own reason.
+            // An error that samara made itself.
             NotWatched::NoGroup(folder, error) if error.raw_os_error().is_none() => {
                 write!(f, "{}: {error}", samara_trace::file::name_text(folder.as_os_str().as_bytes()))
             }

@@ -1,7 +1,7 @@
 //! Counts what one ring has lost. Knows no rings and no events.
 //!
-//! The kernel counts lost records at once (Linux 6.0), and a record in the ring reports them: the
-//! next one that has room, which may come much later, or never.
+//! The kernel counts lost records at once (Linux 6.0). The ring reports them with the next record
+//! that has room, which may come much later, or never.
 //!
 //! - **NOSTOP-LOSS-1** each lost record counts once, whether the kernel's count or the ring's
 //!   record comes first. The loss begins at the ring's last record before it, or at `settled` where
@@ -16,22 +16,22 @@ pub(super) struct Losses {
     pub(super) is_full: bool,
     /// The time of its last record.
     pub(super) last: u64,
-    /// Lost records that count already.
+    /// Lost records that were counted already.
     known: u64,
     /// Lost records that the ring's records reported.
     reported: u64,
 }
 
 impl Losses {
-    /// A record of this time reports `count` lost records. Returns the loss, unless it is known.
-    /// `settled`: records up to this time were handed out.
+    /// A record of this time reports `count` lost records. Returns the loss, unless it is known
+    /// already. `settled`: records up to this time were returned.
     pub(super) fn report(&mut self, count: u64, time: u64, settled: u64) -> Option<[Record; 2]> {
         self.reported = self.reported.saturating_add(count);
         self.count(Some(self.reported), time, settled)
     }
 
-    /// The full ring has lost `lost` records in all by this time. `None`: the kernel does not count
-    /// them, and some may be lost. Returns the loss, unless it is known.
+    /// The full ring has lost `lost` records in total by this time. `None`: the kernel does not
+    /// count them, so some may be lost. Returns the loss, unless it is known already.
     pub(super) fn count(&mut self, lost: Option<u64>, time: u64, settled: u64) -> Option<[Record; 2]> {
         if let Some(lost) = lost {
             if lost <= self.known {

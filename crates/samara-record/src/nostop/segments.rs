@@ -1,8 +1,8 @@
-//! The first segment of a file that was just loaded: of that the kernel's records of the load show
-//! the start alone. Reads program headers; knows no areas but those of the file.
+//! Finds the end of the first segment of a file that was just loaded. The kernel's records of the
+//! load show only its start. Reads program headers; knows no areas but those of the file.
 //!
-//! - **NOSTOP-SEGMENTS-1** a file's headers count only if they give the areas that the kernel
-//!   reported. (It may be another file of that name by now.)
+//! - **NOSTOP-SEGMENTS-1** a file's headers are used only if they give the areas that the kernel
+//!   reported, because another file may have that name by now.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -31,8 +31,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// Its pages of the file, as start, end and offset, in a file that is loaded this much higher
-    /// than it says.
+    /// Its pages of the file (start, end, offset) when the file is loaded `higher` bytes above the
+    /// addresses in its headers.
     fn pages(self, higher: u64) -> (u64, u64, u64) {
         let page = page_size();
         let start = self.address.wrapping_add(higher);
@@ -41,9 +41,9 @@ impl Segment {
     }
 }
 
-/// Where the first segment of a file ends. `whole`: the first area that the kernel reported, which
-/// is as long as all segments; `others`: those of the file after it; `by`: processes in whose root
-/// folders the file may be. `None`: its headers cannot be read.
+/// The end of a file's first segment. `whole`: the first area that the kernel reported, which is as
+/// long as all segments; `others`: the file's later areas; `by`: processes whose root folders are
+/// searched for the file. `None`: its headers cannot be read.
 pub(super) fn first_end(whole: &Shown, others: &[&Shown], by: &[Tid]) -> Option<u64> {
     let name = Path::new(OsStr::from_bytes(&whole.name));
     let below = |pid: &Tid| Path::new(&format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
@@ -51,7 +51,7 @@ pub(super) fn first_end(whole: &Shown, others: &[&Shown], by: &[Tid]) -> Option<
     paths.into_iter().find_map(|path| end_by(&read(&path)?, whole, others))
 }
 
-/// Where the first segment ends, if these are the segments of what the kernel reported
+/// The end of the first segment, if these segments give the areas that the kernel reported
 /// (NOSTOP-SEGMENTS-1).
 fn end_by(all: &[Segment], whole: &Shown, others: &[&Shown]) -> Option<u64> {
     let (first, last) = (all.first()?, all.last()?);
@@ -95,7 +95,7 @@ mod tests {
         Shown { start, end, offset, dev: (254, 0), inode: 7, name: b"/nowhere".to_vec(), ..Shown::default() }
     }
 
-    /// A file of three segments, with a gap behind the first.
+    /// A file of three segments, with a gap after the first.
     #[test]
     fn headers_count_if_they_give_what_was_reported() {
         let segment = |address, memory, file, offset| Segment { address, memory, file, offset };

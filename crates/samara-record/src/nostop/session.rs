@@ -1,9 +1,9 @@
 //! The loop of a recording without stops: waits for records, hands them on in order, and reads the
 //! areas of spaces when they are due. Knows no calls.
 //!
-//! - **NOSTOP-READ-1** a reading counts only if every record up to its end is there, none of them
-//!   was lost, and no section of its space overlaps it. It then has its place in the order. Where
-//!   sections overlap it, it counts for what they did not change.
+//! - **NOSTOP-READ-1** a reading counts only if every record up to its end has arrived, no record
+//!   was lost, and no section of its space overlaps it. Then it takes its place in the order. If
+//!   sections overlap it, it counts for the ranges that they did not change.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
@@ -32,20 +32,20 @@ use crate::stacks::Stacks;
 use crate::tracer::launch::{self, Report};
 use crate::tracer::own_job::SETTLE_NS;
 
-/// How long spaces are read at the end, in nanoseconds.
+/// Time limit for the last readings of spaces, in nanoseconds.
 const LAST_NS: u64 = 2_000_000_000;
 
 /// Attempts to read a space with flags before it is read without them.
 const FLAG_TRIES: u32 = 1;
 
-/// Time for following records before signals and readings have their turn, in nanoseconds.
+/// Time limit for following records before signals and readings are served, in nanoseconds.
 const STEP_NS: u64 = 50_000_000;
 
-/// Number of records after which the rings are read again.
+/// Number of records followed before the rings are read again.
 const BATCH: u64 = 256;
 
-/// Interval of the search for tasks whose ends were lost, in nanoseconds: where records were lost,
-/// and elsewhere. (A task that is born while others are attached to may have no events.)
+/// Interval of the search for tasks whose ends were lost, in nanoseconds: after losses, and
+/// otherwise. (A task that is born while others are attached to may have no events.)
 const SWEEP_NS: (u64, u64) = (200_000_000, 2_000_000_000);
 
 /// Interval at which the members of a group are listed, in nanoseconds.
@@ -54,8 +54,8 @@ const MEMBERS_NS: u64 = 1_000_000_000;
 /// Immediate retries of a reading that was overlapped.
 const SOON: u32 = 20;
 
-/// Readings in a row that were overlapped before one is used but for what changed meanwhile. (A
-/// space that rests now and then gets a clean one.)
+/// Overlapped readings in a row before one is used outside the changed ranges. (A space that rests
+/// now and then gets a clean one.)
 const PART_TRIES: u32 = 3;
 
 /// Failed readings of a space before a note says so.
@@ -68,19 +68,19 @@ struct Session<'a> {
     lag: std::time::Duration,
     /// Readings that are not judged yet, in the order of their ends.
     taken: VecDeque<Taken>,
-    /// When a loss was noticed last. It may overlap readings that had begun then.
+    /// When a loss was last noticed. Readings that had begun by then may miss changes.
     noticed: u64,
-    /// When it was asked last how much was lost.
+    /// When the kernel was last asked for the number of lost records.
     asked_lost: u64,
-    /// Records were lost, perhaps those of ends; the time of the last search for these, and what it
-    /// found.
+    /// Records were lost, perhaps those of ends. `swept` and `dead`: the time and the result of the
+    /// last search for ended tasks.
     lossy: bool,
     swept: u64,
     dead: Vec<Dead>,
-    /// When the last readings began.
+    /// When `read_all` began. 0: not yet.
     ending: u64,
     settings: Settings,
-    /// Of a control group.
+    /// The members of a recorded control group.
     members: Option<Members>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
         }
     };
     let mut signals = Signals::install(false, options.apart.is_some(), &[]);
-    let start_ns = sys::now_ns(); // to load BPF programs has taken time already
+    let start_ns = sys::now_ns(); // loading BPF programs took time before this
     let mut journal = Journal::new(sink, start_ns);
     journal.ready();
     let mut session = Session::new(source, settings, root, journal);
@@ -115,15 +115,15 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
             if !libc::WIFSTOPPED(code) {
                 (status, end_ns) = (Some(code), sys::now_ns());
             } else if sys::is_job_with(root) {
-                // A shell's job stops as a whole, or the shell would wait for samara for ever.
+                // A shell's job must stop as a whole, or the shell waits for samara for ever.
                 session.read_all();
                 sys::stop_self(libc::WSTOPSIG(code), || is_stopped(root));
             }
         }
         if status.is_some() {
-            session.tasks.end_root(status); // as soon as it is known: others may go on for long
+            session.tasks.end_root(status); // at once: other processes may run on for long
         }
-        // Without the program a signal is for the recorder: those that it has left behind go on.
+        // After the program's end, signals are for the recorder: its other processes go on.
         match signals.asked() {
             asked if status.is_none() => pass_on(asked, root),
             asked if asked.end.is_some() => {
@@ -149,7 +149,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
             return Err(error);
         }
     }
-    // One that went out of sight was found later.
+    // If its events were closed, its end was found later than the wait saw it.
     end_ns = session.tasks.root_ended.map_or(end_ns, |(time, _)| time.min(end_ns));
     session.tasks.end_root(status);
     let status = Status::Ended(ExitStatus::from_raw(status.unwrap_or_default()));
@@ -186,7 +186,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let until = running.duration.map(from_now);
     while session.tasks.is_followed() {
         session.step(None);
-        // What a record says of its end may be a load.
+        // By the records, a load may look like the end of the process.
         if session.tasks.root_ended.is_some() && proc::reader(root).is_none() {
             session.tasks.end_root(session.tasks.root_status());
         }
@@ -215,7 +215,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     session.members = Some(Members { group: group.clone(), owner, own, checked: 0 });
     session.find_members()?;
     if group.folder.is_none() {
-        session.members = None; // processes that come are found by their records, and none leaves
+        session.members = None; // new processes are found by their records, and no process leaves
     }
     let until = group.duration.map(from_now);
     let mut had_any = false;
@@ -223,7 +223,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
         session.step(None);
         had_any |= session.tasks.is_followed();
         if session.members.as_ref().is_some_and(|members| sys::now_ns() > members.checked + MEMBERS_NS) {
-            // A group that has gone has no members.
+            // An error means that the group was removed: it has no members.
             let _ = session.find_members();
         }
         let is_left = session.tasks.is_followed() || !session.has_no_members();
@@ -243,7 +243,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
 }
 
-/// The time of the end of a recording that begins now. To load BPF programs has taken time already.
+/// The end of a recording that begins now. Loading BPF programs took time before this.
 fn from_now(duration: std::time::Duration) -> u64 {
     sys::now_ns().saturating_add(duration.as_nanos() as u64)
 }
@@ -262,7 +262,7 @@ struct Members {
 /// No task has this number.
 const NONE: Tid = 0;
 
-/// Whether the recording is to end: by a signal, by the caller, or since the time is over.
+/// Whether the recording must end: by a signal, by the caller, or because the time is over.
 fn is_asked(signals: &mut Signals, let_go: Option<&LetGo>, until: Option<u64>) -> bool {
     let by_signal = signals.asked().end.is_some();
     by_signal || let_go.is_some_and(LetGo::is_asked) || until.is_some_and(|until| sys::now_ns() >= until)
@@ -280,17 +280,17 @@ fn attach_root(source: &mut Source, root: Tid) -> Result<u32, NotWatched> {
 }
 
 fn is_stopped(pid: Tid) -> bool {
-    // The first thread may have ended.
+    // The first thread may have ended before the others.
     proc::Status::of(proc::reader(pid).unwrap_or(pid)).is_some_and(|status| status.is_stopped())
 }
 
-/// Signals that come to the recorder are for the program.
+/// Passes the recorder's signals on to the program.
 fn pass_on(asked: Asked, root: Tid) {
     if let Some(signal) = asked.end {
         sys::kill(root, signal);
     }
     if asked.continued {
-        // One for the whole job may be on its way to the program.
+        // A SIGCONT for the whole job may be on its way to the program.
         std::thread::sleep(std::time::Duration::from_nanos(SETTLE_NS));
         if is_stopped(root) {
             sys::kill(root, libc::SIGCONT);
@@ -321,7 +321,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Follows the processes that are in the group now, and no others.
+    /// Follows exactly the processes that are in the group now.
     fn find_members(&mut self) -> Result<(), RecordError> {
         let Some(members) = &mut self.members else { return Ok(()) };
         let (own, owner) = (members.own, members.owner);
@@ -330,14 +330,14 @@ impl<'a> Session<'a> {
             Some(folder) => NotWatched::NoGroup(folder.clone(), error).into(),
             None => RecordError::System("reading /proc", error),
         })?;
-        // A parent first, as far as numbers show it.
+        // Ascending, so that a parent usually comes before its children.
         let there: BTreeSet<Tid> = processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).collect();
         let followed: HashSet<Tid> = self.tasks.followed().collect();
         for pid in
             there.iter().copied().filter(|pid| *pid != own && !followed.contains(pid) && proc::reader(*pid).is_some())
         {
             let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
-            // One that shares its areas was made by one that has them.
+            // A process that shares areas was made by a process that has them.
             let parent = proc::Status::of(pid).map_or(0, |status| status.number("PPid:") as Tid);
             let shares = self.tasks.follows(parent) && sys::have_one_space(parent, pid);
             match shares {
@@ -345,7 +345,7 @@ impl<'a> Session<'a> {
                 false => self.tasks.add_process(pid, &threads, true, sys::now_ns()),
             }
         }
-        // The ends of those that have ended come with their records.
+        // Processes that have ended need nothing: their ends come as records.
         for pid in followed.into_iter().filter(|pid| !there.contains(pid) && proc::reader(*pid).is_some()) {
             self.tasks.journal.note(format!("process {pid} left the control group, and was followed no more"));
             self.tasks.let_go(pid);
@@ -375,10 +375,10 @@ impl<'a> Session<'a> {
         self.sweep();
     }
 
-    /// Attaches to the processes that share the areas of the first one, unless events are of all
-    /// tasks (not `apart`).
+    /// Attaches to the processes that share the areas of the first one, unless events are open for
+    /// all tasks (not `apart`).
     fn attach_sharers(&mut self, root: Tid, apart: bool) {
-        // Tasks without a space have one in common.
+        // A task without a space would seem to share it with all others of that kind.
         let Some(reader) = proc::reader(root) else { return };
         let shares = |pid: Tid| proc::reader(pid).is_some_and(|other| sys::have_one_space(reader, other));
         let all = processes::all().unwrap_or_default().into_iter().filter_map(|pid| Tid::try_from(pid).ok());
@@ -399,8 +399,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Attaches to one more process, if that needs no more than `most` descriptors. Returns its
-    /// threads, and the attachment of each. None: it has ended, or cannot be attached to.
+    /// Attaches to one more process, if that needs at most `most` descriptors. Returns its threads,
+    /// each with its attachment. Empty: it has ended, or cannot be attached to.
     fn attach_besides(&mut self, pid: Tid, most: u64) -> Vec<(Tid, u32)> {
         let fits = self.source.needed(proc::threads(pid).len()) <= most.min(perf::descriptors_left());
         match fits && self.source.watch(pid).is_ok() {
@@ -414,15 +414,15 @@ impl<'a> Session<'a> {
         for pid in std::mem::take(&mut self.tasks.out_of_sight) {
             let threads = match self.tasks.strangers {
                 Strangers::AreOurs => self.attach_besides(pid, self.settings.apart),
-                // The events of all tasks go on.
+                // Events for all tasks stay open.
                 _ => proc::threads(pid).into_iter().map(|tid| (tid, 0)).collect(),
             };
             self.tasks.in_sight(pid, &threads, sys::now_ns());
         }
     }
 
-    /// Ends tasks whose ends were lost: those that had ended at a time up to which all records have
-    /// been followed since.
+    /// Ends tasks whose end records were lost. A task found dead is ended once all records up to
+    /// the time of the search have been followed.
     fn sweep(&mut self) {
         let now = sys::now_ns();
         if !self.dead.is_empty() && self.source.settled() > self.swept && self.source.next_time().is_none() {
@@ -434,7 +434,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Time until the next thing to do.
+    /// Time until the next action is due.
     fn until_due(&self) -> u64 {
         let now = sys::now_ns();
         if self.source.next_time().is_some() {
@@ -447,8 +447,8 @@ impl<'a> Session<'a> {
         due.unwrap_or(u64::MAX).saturating_sub(now)
     }
 
-    /// Follows the records that are there, until a time at most, and judges readings in between.
-    /// Returns whether the first process has just ended: that is written before what follows.
+    /// Follows the records that are there, until `until` at most, and judges readings in between.
+    /// True: the first process has just ended, and the caller writes its end before anything later.
     fn follow(&mut self, until: u64) -> bool {
         for n in 1u64.. {
             if self.source.late > 0 {
@@ -469,7 +469,7 @@ impl<'a> Session<'a> {
             if let What::Loss { .. } = record.what {
                 (self.lossy, self.noticed) = (true, sys::now_ns());
             }
-            // Each event is asked with a call of its own, so not at each loss.
+            // Each event costs one system call here, so this is not done at each loss.
             let asks = match record.what {
                 What::Loss { .. } => self.noticed > self.asked_lost + STEP_NS,
                 What::Ended => record.tid == self.tasks.root && self.asked_lost > 0,
@@ -484,7 +484,7 @@ impl<'a> Session<'a> {
                 return true;
             }
             if n.is_multiple_of(BATCH) {
-                // The rings are small: they are emptied while records are followed.
+                // The rings are small, so they are drained while records are followed.
                 self.source.drain();
                 if sys::now_ns() >= until {
                     break;
@@ -496,7 +496,7 @@ impl<'a> Session<'a> {
 
     /// NOSTOP-READ-1.
     fn judge(&mut self, taken: Taken) {
-        // One that has left its group has no records any more.
+        // A process that has left its group has no more records.
         if self.members.as_ref().is_some_and(|members| members.checked < taken.to) {
             let _ = self.find_members();
         }
@@ -548,7 +548,7 @@ impl<'a> Session<'a> {
             if (1..SOON).contains(&place.tries) {
                 place.due = place.due.min(sys::now_ns() + took.max(1_000_000));
             }
-            // One that was under way when the end came is not the last one.
+            // A reading that began before `read_all` is not the last one.
             if taken.to < self.ending {
                 place.due = 0;
             }
@@ -566,7 +566,7 @@ impl<'a> Session<'a> {
         due.sort_unstable();
         for (_, id) in due {
             self.read(id);
-            // The others have their turn when the rings were emptied.
+            // Other spaces wait until the rings have been drained.
             if sys::now_ns() > now + STEP_NS {
                 break;
             }
@@ -582,7 +582,7 @@ impl<'a> Session<'a> {
         self.taken.push_back(taken);
     }
 
-    /// Reads all spaces once more, until each of them is known, or for [`LAST_NS`].
+    /// Reads all spaces once more, until all of them are known, for at most [`LAST_NS`].
     fn read_all(&mut self) {
         let began = sys::now_ns();
         self.ending = began;
@@ -599,16 +599,16 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sums up.
+    /// Ends the recording, and returns the totals.
     fn finish(mut self, mut status: Status, mut program_ns: u64) -> Watched {
         let end = sys::now_ns();
-        // What is left to do afterwards is not part of what was recorded.
+        // Samara's own work from here on does not count as recording time.
         let until = if self.tasks.is_followed() || self.tasks.last_end == 0 { end } else { self.tasks.last_end };
         self.source.disable();
         self.source.drain_last(end);
         self.taken.clear();
         while self.follow(u64::MAX) {}
-        // A process that runs already may have ended meanwhile, or in the last records.
+        // An attached process may have ended meanwhile, as the last records show.
         if let (Status::LetGo, Some((time, _))) = (status, self.tasks.root_ended)
             && !self.tasks.follows(self.tasks.root)
         {
@@ -619,7 +619,7 @@ impl<'a> Session<'a> {
         }
         let lost = self.source.lost();
         self.tasks.journal.lost = self.source.lost_in_all();
-        // Calls that have not returned hold up others.
+        // Calls that have not returned hold up later entries.
         self.tasks.places.values_mut().for_each(|place| place.cut("calls had not returned at the end"));
         for id in self.tasks.places.keys().copied().collect::<Vec<_>>() {
             self.tasks.end_place(id, false);

@@ -1,15 +1,15 @@
-//! The kernel's records in one order: opens the events, drains the rings of all processors, and
-//! hands out the records by their time. Does not know their meaning.
+//! Puts the kernel's records in order: opens the events, drains the rings of all processors, and
+//! returns the records by time. Does not know their meaning.
 //!
-//! With BPF, calls and write sections come from there, and areas, births and ends of tasks from
-//! perf events all the same.
+//! With BPF, calls and write sections come from the BPF programs; areas, births and ends of tasks
+//! still come from perf events.
 //!
-//! - **NOSTOP-ORDER-1** a record is handed out only after every ring was drained after its time,
-//!   and [`SLACK_NS`] later at the earliest. So a record that a processor was still writing comes
-//!   in its place. A record that comes later than that is counted. (BPF-ORDER-1: where BPF has not
-//!   all, nothing is handed out until the next time.)
-//!   Records are put in order once in [`SLACK_NS`], so each is sorted twice at most, however often
-//!   the rings are drained.
+//! - **NOSTOP-ORDER-1** a record is returned once every ring has been drained after the record's
+//!   time, and at least [`SLACK_NS`] after that time. This gives each processor time to finish its
+//!   records. A record that is later still is counted as late. If BPF reports that something is
+//!   missing (BPF-ORDER-1), no record is returned until the next drain.
+//!   Records are sorted once per [`SLACK_NS`], so each is sorted at most twice, however often the
+//!   rings are drained.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
@@ -32,7 +32,7 @@ use crate::os::closing::close_apart;
 use crate::os::sys::{self, Tid};
 use crate::stacks::Copies;
 
-/// How long a processor may take to write a record, once it has its time.
+/// How long a processor may take to write a record after it has read the record's time.
 const SLACK_NS: u64 = 20_000_000;
 
 /// Fewest bytes of a ring.
@@ -50,11 +50,11 @@ const MOST_RECORD: u64 = 8 << 10;
 /// Most records that wait to be followed.
 const MOST_READY: usize = 1 << 17;
 
-/// Not recorded: every program makes `ioctl`, and it changes areas only on a userfaultfd. Those
+/// Not recorded: every program calls `ioctl`, and it changes areas only on a userfaultfd. Those
 /// areas are unsure.
 const LEFT_OUT: [&str; 1] = ["ioctl"];
 
-/// The ends of tasks: where the exit code is seen.
+/// The calls that end tasks. Their entries show the exit code.
 const ENDS: [&str; 2] = ["exit", "exit_group"];
 
 /// Calls that some programs make often.
@@ -73,15 +73,15 @@ const OFTEN: [&str; 12] = [
     "process_madvise",
 ];
 
-/// The events that are needed on each processor. With BPF none but those of areas, births and ends.
+/// The events to open on each processor. With BPF: only areas, births and ends.
 #[derive(Debug, Default)]
 struct Plan {
-    /// Those of the tasks that are attached to. Each with whether it has the task's stack.
+    /// Tracepoints opened per attached task, each with whether its records have the task's stack.
     tracepoints: Vec<(u64, bool)>,
-    /// Those of calls that are made seldom, such as births and ends: they are of all tasks, because
-    /// each event of a task takes the kernel some microseconds at each birth of a thread.
+    /// Tracepoints of rare calls, including births and ends. They are opened once for all tasks,
+    /// because each event of a task costs some microseconds whenever the task makes a thread.
     seldom: Vec<(u64, bool)>,
-    /// The two of the lock of address spaces (Linux 5.11). Only write sections are recorded.
+    /// The two tracepoints of `mmap_lock` (Linux 5.11). Only write sections are recorded.
     locks: Vec<u64>,
     reader: Reader,
 }
@@ -95,7 +95,7 @@ impl Plan {
         let (mut plan, mut calls) = (Plan::default(), 0);
         for call in calls_to_watch() {
             let Some(name) = samara_trace::calls::name(call) else { continue };
-            // Nothing has the stack of a birth.
+            // Records of a birth have no stack.
             let has_stack = !NATIVE.iter().any(|number| number.nr == call && births(number.call));
             let enters = find(&format!("syscalls/sys_enter_{name}"))?.and_then(|point| plan.reader.add_enter(&point));
             let returns = find(&format!("syscalls/sys_exit_{name}"))?.and_then(|point| plan.reader.add_return(&point));
@@ -120,7 +120,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Events of a task on each processor, besides those of all tasks.
+    /// Events per task on each processor, without those that are opened for all tasks.
     fn events(&self) -> u64 {
         1 + (self.tracepoints.len() + self.locks.len()) as u64
     }
@@ -149,12 +149,12 @@ fn births(call: Call) -> bool {
 /// What BPF programs are asked to record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
-    /// Numbers of calls, and of those that do not return.
+    /// Numbers of calls, and of the calls that do not return.
     pub(super) calls: &'a [u32],
     pub(super) ends: &'a [u32],
-    /// Of the ring.
+    /// Bytes of the ring.
     pub(super) bytes: usize,
-    /// Of the stack at each entry of a call.
+    /// Bytes of the stack that are copied at each entry of a call.
     pub(super) stack: u32,
     pub(super) whose: Whose,
 }
@@ -164,16 +164,16 @@ pub(super) struct Asked<'a> {
 struct Wanted {
     counts: Counts,
     of: Of,
-    /// The attachment that it is for; 0: none.
+    /// The attachment that it belongs to; 0: none.
     owner: u32,
-    /// Only of write sections.
+    /// Whether only write sections are recorded.
     writes: bool,
     /// Bytes of the task's stack.
     stack: u32,
 }
 
 impl Wanted {
-    /// All events of all tasks.
+    /// An event for all tasks, unfiltered.
     fn of(counts: Counts) -> Wanted {
         Wanted { counts, of: Of::All, owner: 0, writes: false, stack: 0 }
     }
@@ -183,18 +183,17 @@ impl Wanted {
 pub(super) struct Source {
     plan: Plan,
     bpf: Option<Bpf>,
-    /// Why there is none.
+    /// Why BPF is not used, if it was tried.
     pub(super) no_bpf: Option<String>,
     processors: Vec<u32>,
-    /// Of each ring, and as many as were wanted.
+    /// Bytes of each ring: actual, and as wanted.
     bytes: usize,
     wanted: usize,
-    /// How much of the stack each entry of a call has.
+    /// Bytes of the stack that are copied at each entry of a call.
     stack: u32,
     rings: Vec<Ring>,
     events: Vec<Event>,
-    /// For each event, the number of the attachment that it was opened for. Those of `seldom` are
-    /// of none.
+    /// The attachment of each event. Events of `seldom` that are open for all tasks have none (0).
     owners: BTreeMap<u64, u32>,
     has_seldom: bool,
     attached: u32,
@@ -206,10 +205,10 @@ pub(super) struct Source {
     copies: Copies,
     /// The losses of each processor's ring.
     losses: BTreeMap<u32, Losses>,
-    /// Every record up to this time is ready.
+    /// All records up to this time are in `ready`, or were returned from it.
     settled: u64,
     pub(super) received: u64,
-    /// Records that came after later ones had been handed out.
+    /// Records that arrived after later ones had been returned.
     pub(super) late: u64,
 }
 
@@ -231,7 +230,7 @@ impl Source {
             Some(_) => Plan::default(),
             None => Plan::new(no_bpf.as_deref())?,
         };
-        // With BPF the rings have areas and tasks alone.
+        // With BPF the perf rings hold only areas and tasks.
         let bytes = if bpf.is_some() { bytes.min(BPF_RING) } else { bytes };
         Ok(Source {
             plan,
@@ -257,7 +256,7 @@ impl Source {
         })
     }
 
-    /// Whether the kernel reports its own order.
+    /// Whether the kernel reports write sections, and with them the order of calls.
     pub(super) fn has_locks(&self) -> bool {
         self.bpf.is_some() || !self.plan.locks.is_empty()
     }
@@ -271,12 +270,12 @@ impl Source {
         self.bpf.is_some()
     }
 
-    /// The events of this process are wanted, and of those that it makes. It is attached to next.
+    /// Makes BPF record this process and the processes that it makes. Call it before `attach`.
     pub(super) fn watch(&mut self, pid: Tid) -> Result<(), NotWatched> {
         self.bpf.as_mut().map_or(Ok(()), |bpf| bpf.watch(pid)).map_err(NotWatched::System)
     }
 
-    /// The others have ended: other processes may get their numbers.
+    /// Forgets all other processes. They have ended, and new processes may get their numbers.
     pub(super) fn forget_all_but(&mut self, follows: impl Fn(Tid) -> bool) {
         if let Some(bpf) = &mut self.bpf {
             bpf.forget_all_but(follows);
@@ -289,7 +288,7 @@ impl Source {
         (tasks as u64 * self.plan.events() + seldom) * self.processors.len() as u64
     }
 
-    /// Whether events of calls may be those of any task.
+    /// Whether records of calls may belong to any task.
     pub(super) fn has_strangers(&self) -> bool {
         self.has_seldom
     }
@@ -298,8 +297,8 @@ impl Source {
         self.events.len()
     }
 
-    /// Opens all events of a task, or of all tasks. Returns the number of the attachment; `None`:
-    /// the task has ended. The rings are as large as all of them can be.
+    /// Opens all events of a task, a group or all tasks; the first time with smaller rings if the
+    /// kernel locks too little memory. Returns the attachment's number; `None`: the task has ended.
     pub(super) fn attach(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
         let has_rings = !self.rings.is_empty();
         loop {
@@ -326,7 +325,7 @@ impl Source {
         };
         let points = [self.plan.tracepoints.clone(), seldom].concat();
         for cpu in self.processors.clone() {
-            // A task that ends is in no control group any more.
+            // A task that is ending has left its control group, so ends are recorded for all tasks.
             let apart = matches!(of, Of::Group(_));
             let areas = Wanted { of, owner, ..Wanted::of(Counts::Nothing { areas: true, tasks: !apart }) };
             if !self.open(areas, cpu)? {
@@ -346,8 +345,8 @@ impl Source {
         Ok(Some(owner))
     }
 
-    /// Opens the events of calls that are made seldom, for all tasks, unless they are open. Where
-    /// the rights are for own tasks alone, each task gets them.
+    /// Opens the events of rare calls for all tasks, unless they are open. Without the right to do
+    /// so, each task gets its own.
     fn open_seldom(&mut self) -> Result<(), NotWatched> {
         if self.has_seldom {
             return Ok(());
@@ -371,7 +370,7 @@ impl Source {
 
     /// Closes all events.
     fn detach_all(&mut self) {
-        self.rings.clear(); // before the events, whose rings they are
+        self.rings.clear(); // before the events that own them
         self.owners.clear();
         self.has_seldom = false;
         let events = std::mem::take(&mut self.events);
@@ -380,7 +379,7 @@ impl Source {
         }
     }
 
-    /// Opens one event on a processor. False: the task has ended, or the processor is not there.
+    /// Opens one event on a processor. False: the task has ended, or the processor does not exist.
     fn open(&mut self, wanted: Wanted, cpu: u32) -> Result<bool, NotWatched> {
         let event = match perf::open(wanted.counts, wanted.of, cpu, (self.bytes / 4) as u32, wanted.stack) {
             Ok(event) => event,
@@ -392,7 +391,7 @@ impl Source {
         }
         match self.rings.iter().find(|ring| ring.cpu == cpu) {
             Some(ring) => event.write_to(ring).map_err(NotWatched::of_open)?,
-            // The kernel locks no more memory for this process: see `attach`.
+            // EPERM: this process may lock no more memory. `attach` then tries smaller rings.
             None => match Ring::of(&event, self.bytes) {
                 Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                     return Err(NotWatched::Locked { processors: self.processors.len(), ring: self.bytes });
@@ -410,7 +409,7 @@ impl Source {
         Some(self.bytes).filter(|bytes| *bytes < self.wanted)
     }
 
-    /// The attachment that a record is of. 0: of none, as a record by BPF, which comes once.
+    /// The attachment of a record. 0: none; so is each record from BPF, which arrives only once.
     pub(super) fn owner(&self, record: &Record) -> u32 {
         self.owners.get(&record.event).copied().unwrap_or(0)
     }
@@ -419,7 +418,7 @@ impl Source {
         self.rings.iter().map(Ring::descriptor).chain(self.bpf.as_ref().map(Bpf::descriptor))
     }
 
-    /// Reads the rings, unless too many records wait here: the kernel drops new ones then.
+    /// Reads the rings, unless too many records wait here: then the kernel drops new ones.
     pub(super) fn drain(&mut self) {
         if self.ready.len() < if self.stack > 0 { MOST_READY / 32 } else { MOST_READY } {
             let until = sys::now_ns().saturating_sub(SLACK_NS);
@@ -431,8 +430,8 @@ impl Source {
         }
     }
 
-    /// Reads the rings for the last time: no more records are written. Those after `end` are left
-    /// out: some events were off already.
+    /// Reads the rings for the last time: no more records are written. Drops records after `end`,
+    /// when some events were already off.
     pub(super) fn drain_last(&mut self, end: u64) {
         self.read_rings(u64::MAX);
         self.count_losses();
@@ -440,7 +439,7 @@ impl Source {
         self.settle(u64::MAX);
     }
 
-    /// Reads the rings, and what long calls did up to a time. False: not all is there.
+    /// Reads the rings, and the slots of long calls up to `until`. False: something is missing.
     fn read_rings(&mut self, until: u64) -> bool {
         let Source { rings, plan, bpf, pending, buffer, copies, received, settled, losses, stack, late, .. } = self;
         let before = pending.len();
@@ -464,8 +463,8 @@ impl Source {
         is_all
     }
 
-    /// Asks the kernel what full rings have lost. The rings report it with their next record, which
-    /// does not come if the program has ended.
+    /// Asks the kernel how many records full rings have lost. A ring itself reports that only with
+    /// its next record, which does not come if the program has ended.
     fn count_losses(&mut self) {
         let Source { losses, events, pending, settled, .. } = self;
         for (cpu, losses) in losses {
@@ -478,7 +477,7 @@ impl Source {
 
     /// Puts the records up to a time in order.
     fn settle(&mut self, until: u64) {
-        // Runs that are sorted already: one of what is left, and one of each ring.
+        // Sorted runs, which merge fast: the rest of last time, and one per ring.
         self.pending.sort_by_key(|record| record.time);
         let n = self.pending.partition_point(|record| record.time <= until);
         self.ready.extend(self.pending.drain(..n));
@@ -508,8 +507,8 @@ impl Source {
         }
     }
 
-    /// How many records each processor has lost, exactly. `None`: this kernel does not count them
-    /// (before Linux 6.0).
+    /// Number of lost records per processor, exact. `None`: this kernel does not count them (before
+    /// Linux 6.0).
     pub(super) fn lost(&self) -> Option<BTreeMap<u32, u64>> {
         let mut all = self.bpf.as_ref().map(Bpf::lost).unwrap_or_default();
         for event in &self.events {
@@ -524,13 +523,13 @@ impl Source {
         Some(all)
     }
 
-    /// How many of these are of calls that are made seldom.
+    /// Those of them that belong to events of rare calls.
     pub(super) fn lost_seldom(&self) -> u64 {
         let seldom = self.events.iter().filter(|event| self.owners.get(&event.id) == Some(&0));
         seldom.filter_map(Event::lost).sum()
     }
 
-    /// The sum of all, as far as they are known.
+    /// The sum over all processors, as far as it is known.
     pub(super) fn lost_in_all(&self) -> u64 {
         self.lost().map_or(0, |all| all.values().sum())
     }
@@ -569,12 +568,12 @@ fn listed(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// Threads, and the attachment of each.
+/// Threads, with the attachment of each.
 type Threads = Vec<(Tid, u32)>;
 
-/// Opens the events of a process: those of its threads (true) or, where these need more than `most`
-/// descriptors, those of all tasks. Opening and closing an event of a thread that runs takes some
-/// milliseconds.
+/// Opens the events of each thread of a process (returns true). If they need more than `most`
+/// descriptors, opens those of all tasks instead. Opening and closing an event of a running thread
+/// takes some milliseconds.
 pub(super) fn attach_process(
     source: &mut Source,
     threads: impl Fn() -> Vec<Tid>,
@@ -583,7 +582,7 @@ pub(super) fn attach_process(
     let (needed, left) = (source.needed(threads().len()), perf::descriptors_left());
     if needed <= most.min(left) {
         match attach_threads(source, &threads) {
-            // It has got more threads.
+            // The process has made more threads meanwhile.
             Err(NotWatched::Descriptors { .. }) => source.detach_all(),
             other => return Ok((other?, true)),
         }
@@ -597,7 +596,7 @@ pub(super) fn attach_process(
 
 /// Opens the events of a control group, or of all tasks. Returns the number of the attachment.
 pub(super) fn attach_group(source: &mut Source, group: &Group) -> Result<u32, NotWatched> {
-    // The ends of a group's tasks are events of their own.
+    // The ends of a group's tasks need an event of their own on each processor.
     let ends = if group.folder.is_some() { source.processors.len() as u64 } else { 0 };
     let (needed, left) = (source.needed(1) + ends, perf::descriptors_left());
     if needed > left {
@@ -606,7 +605,7 @@ pub(super) fn attach_group(source: &mut Source, group: &Group) -> Result<u32, No
     let Some(path) = &group.folder else { return Ok(source.attach(Of::All)?.unwrap_or(0)) };
     let folder = File::open(path).map_err(|error| NotWatched::NoGroup(path.clone(), error))?;
     let attached = source.attach(Of::Group(folder.as_raw_fd())).map_err(|error| match error {
-        // A folder of another hierarchy than that of perf events.
+        // The folder is not in the hierarchy that perf events use.
         NotWatched::System(error) if error.kind() == io::ErrorKind::NotFound => {
             let why = "perf events are of control groups of version 1 on this machine: give the group's folder in the hierarchy perf_event";
             NotWatched::NoGroup(path.clone(), io::Error::other(why))
@@ -617,8 +616,8 @@ pub(super) fn attach_group(source: &mut Source, group: &Group) -> Result<u32, No
     Ok(attached.unwrap_or(0))
 }
 
-/// Opens the events of every thread of a process, until no thread is left that has none. Returns
-/// the threads, and which attachment each of them is.
+/// Opens the events of every thread of a process, repeated until no thread is new. Returns the
+/// threads, each with its attachment.
 pub(super) fn attach_threads(
     source: &mut Source,
     threads: impl Fn() -> Vec<Tid>,

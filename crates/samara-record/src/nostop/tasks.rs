@@ -45,19 +45,19 @@ const MOST_NOTES: u64 = 3;
 
 /// A call that has been entered.
 struct Open {
-    /// `None`: it is none of those that matter, such as most options of `prctl`.
+    /// `None`: a call that does not matter, such as most options of `prctl`.
     decoded: Option<Decoded>,
-    /// It locks the areas and changes none.
+    /// Whether it locks the areas without changing any.
     spares_areas: bool,
     entered: u64,
-    /// The entries of its sections on the task's own space.
+    /// The entries of its sections in the queue of the task's own space.
     sections: SmallVec<[u64; 2]>,
     counted: Counted,
     /// The areas that the kernel reported, in order.
     shown: SmallVec<[Box<Shown>; 1]>,
-    /// The kernel address of the space that it makes.
+    /// The kernel's address of the space that it makes.
     new_space: Option<u64>,
-    /// The calls that it overlaps.
+    /// Whether other calls were in the kernel when it entered.
     beside: Beside,
     /// The number of its stack.
     stack: Option<u32>,
@@ -65,22 +65,22 @@ struct Open {
 
 struct Thread {
     pid: Tid,
-    /// The attachment whose records count.
+    /// The attachment that records must come from.
     owner: u32,
     call: Option<Open>,
     /// A section outside of calls: its entry, and the area that the kernel reported in it.
     outside: Option<(u64, Option<Box<Shown>>)>,
     /// Unexplained sections outside of calls, since its last call.
     unexplained: u64,
-    /// The space is unsure because of them.
+    /// Those sections put the space in doubt.
     doubts: bool,
-    /// The last unknown space that it locked, its next program's or that of a child that it makes;
-    /// and when a section of its own space had begun or ended last.
+    /// The last unknown space that it locked (of its next program, or of a child that it makes),
+    /// with the time of the last section of its own space at that moment.
     strange: Option<(u64, u64)>,
 }
 
 struct Process {
-    /// The process that made it; 0: that was not seen.
+    /// The process that made it; 0: unknown.
     parent: Tid,
     place: Option<SpaceId>,
     threads: BTreeSet<Tid>,
@@ -93,14 +93,14 @@ struct Process {
     personality: u32,
 }
 
-/// Tasks that have records and are not known.
+/// How to treat records of unknown tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strangers {
-    /// They are of a process that is followed: their births were lost.
+    /// They belong to followed processes: their births were lost.
     AreOurs,
-    /// Records are of all tasks, and only those of known processes are followed.
+    /// They belong to other processes: events are open for all tasks.
     AreNot,
-    /// Every process is followed but this one.
+    /// They belong to followed processes, except this one.
     But(Tid),
 }
 
@@ -110,28 +110,28 @@ pub(super) struct Tasks<'a> {
     pub(super) places: BTreeMap<SpaceId, FollowedSpace>,
     by_address: BTreeMap<u64, SpaceId>,
     next_space: SpaceId,
-    /// The first process. When it ended, and whether that is written.
+    /// The first process; when it ended, and its last space; whether its end is written.
     pub(super) root: Tid,
     pub(super) root_ended: Option<(u64, SpaceId)>,
     root_is_written: bool,
     root_status: Option<i32>,
-    /// When the last process that was followed ended.
+    /// When the last followed process ended.
     pub(super) last_end: u64,
     pub(super) journal: Journal<'a>,
     pub(super) seen: Coverage,
-    /// Spaces that were unsure at their end and have no note, by the reason.
+    /// Number of spaces that were unsure at their end and have no note of their own, by reason.
     pub(super) unnamed: BTreeMap<String, u64>,
-    /// Whose records count, of tasks that are not known.
+    /// How to treat records of unknown tasks.
     pub(super) strangers: Strangers,
-    /// Records of no attachment are of any task.
+    /// Records without an attachment may belong to any task.
     pub(super) mixed: bool,
-    /// A process came unannounced: its end may come so too.
+    /// A process appeared without a record of its birth. Its end may lack a record too.
     pub(super) strays: bool,
-    /// Processes whose events the kernel has closed, and how many there were.
+    /// Processes whose events the kernel has closed. `closed`: how many there were in total.
     pub(super) out_of_sight: Vec<Tid>,
     closed: u64,
     pub(super) stacks: Option<Stacks>,
-    /// The time of the record that is followed.
+    /// The time of the present record.
     now: u64,
     /// Records up to this time may be missing.
     lost_until: u64,
@@ -164,14 +164,14 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// A process that is followed from now on, with these threads and the attachment of each.
-    /// `runs`: it has a space already, which must be read.
+    /// Follows a process from now on. `threads`: each with its attachment. `runs`: it has a space
+    /// already, which must be read.
     pub(super) fn add_process(&mut self, pid: Tid, threads: &[(Tid, u32)], runs: bool, now: u64) {
         self.put_process(pid, threads, runs, now);
         self.journal.counters.processes += 1;
     }
 
-    /// [`add_process`](Self::add_process) of one that may have been counted already.
+    /// [`add_process`](Self::add_process) for a process that may have been counted already.
     fn put_process(&mut self, pid: Tid, threads: &[(Tid, u32)], runs: bool, now: u64) {
         let place = runs.then(|| self.new_place(pid, now));
         if let Some(place) = place.and_then(|id| self.places.get_mut(&id)) {
@@ -187,12 +187,12 @@ impl<'a> Tasks<'a> {
         self.processes.insert(pid, process);
     }
 
-    /// The wait status of the first process, as far as records have it.
+    /// The wait status of the first process, if records show it.
     pub(super) fn root_status(&self) -> Option<i32> {
         self.root_status.or_else(|| self.processes.get(&self.root)?.status)
     }
 
-    /// Whether a process is left.
+    /// Whether any process is still followed.
     pub(super) fn is_followed(&self) -> bool {
         !self.processes.is_empty()
     }
@@ -208,7 +208,7 @@ impl<'a> Tasks<'a> {
         id
     }
 
-    /// Follows one record. `owner`: the attachment that it is of, or 0.
+    /// Follows one record. `owner`: its attachment, or 0.
     pub(super) fn take(&mut self, record: Record, owner: u32) {
         self.now = record.time;
         let (pid, tid) = (record.pid, record.tid);
@@ -218,7 +218,7 @@ impl<'a> Tasks<'a> {
             _ => {}
         }
         // A task that was born while others were attached to may have inherited events besides
-        // those opened for it: only the last ones are complete.
+        // those opened for it. Only the newest attachment is complete.
         match self.threads.get_mut(&tid) {
             Some(thread) if owner != 0 && owner < thread.owner => return,
             Some(thread) => thread.owner = thread.owner.max(owner),
@@ -249,9 +249,9 @@ impl<'a> Tasks<'a> {
             Strangers::AreNot => is_known,
             Strangers::But(left_out) => pid != left_out,
         };
-        // One that has ended has no areas that could be read. Its last sections come after its end
-        // where events are not its own. But it may have made calls, and loaded a program, since it
-        // came to the group.
+        // A process that has ended has no areas to read. With events for all tasks, its last
+        // sections come after its end. A new member of the group is added even then, for its calls
+        // and its loaded program.
         let came = matches!(self.strangers, Strangers::But(_)) && matches!(record.what, What::Enter { .. });
         let is_new = !is_known && counts && (came || proc::reader(pid).is_some());
         if !is_known && !is_new {
@@ -264,13 +264,13 @@ impl<'a> Tasks<'a> {
             if threads.is_empty() {
                 threads.push((tid, owner));
             }
-            // The areas that it leaves by loading a program do not matter.
+            // It is about to load a program, so its old areas do not matter.
             let execs = |nr: u32| [libc::SYS_execve, libc::SYS_execveat].contains(&nr.into());
             let loads = matches!(record.what, What::Enter { nr, .. } if execs(nr));
             self.add_process(pid, &threads, !loads, self.now);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        // The end of one that has ended may have been seen already: what it does then is its end.
+        // The end of an ended task may have been seen already. Its later sections are ignored.
         if came || proc::has_areas(tid) {
             process.threads.insert(tid);
         } else if matches!(record.what, What::Lock { .. } | What::Unlock { .. }) {
@@ -291,7 +291,7 @@ impl<'a> Tasks<'a> {
         if (nr == EXIT || nr == EXIT_GROUP)
             && let Some(process) = self.processes.get_mut(&pid)
         {
-            // The first thread that ends the process says how.
+            // The first thread that ends the process gives the exit code.
             if !process.ends && (nr == EXIT_GROUP || process.threads.len() == 1) {
                 process.ends = true;
                 process.status = Some(((args[0] & 0xff) << 8) as i32);
@@ -300,7 +300,7 @@ impl<'a> Tasks<'a> {
         }
         let now = self.now;
         let decoded = arch::decode(AUDIT_NATIVE, nr.into(), args, |_, _| false);
-        // A former call without a return in the records.
+        // An earlier call whose return record is missing.
         let former = self.threads.get_mut(&tid).and_then(|thread| thread.call.take());
         self.give_up(tid, former);
         let stack = copied.filter(|_| decoded.is_some()).and_then(|copied| self.number(pid, tid, &copied));
@@ -321,7 +321,7 @@ impl<'a> Tasks<'a> {
         });
     }
 
-    /// The number of the stack of a task that made a call, if stacks are recorded.
+    /// The number of the calling task's stack, if stacks are recorded.
     fn number(&mut self, pid: Tid, tid: Tid, copied: &Copied) -> Option<u32> {
         let id = self.processes.get(&pid)?.place?;
         let space = self.places.get(&id)?.space.as_ref()?;
@@ -330,7 +330,7 @@ impl<'a> Tasks<'a> {
         self.stacks.as_mut()?.number(&asked, &mut self.journal)
     }
 
-    /// A call whose return is not seen: its effect is unknown.
+    /// Gives up a call whose return is not seen: its effect is unknown.
     fn give_up(&mut self, tid: Tid, call: Option<Open>) {
         let now = self.now;
         let Some(call) = call else { return };
@@ -356,7 +356,7 @@ impl<'a> Tasks<'a> {
         let known = own.and_then(|id| self.places.get(&id)).map(|place| place.address);
         let (execs, forks) = (decoded.is_some_and(|d| d.call.execs()), decoded.is_some_and(|d| d.call.makes_task()));
         match (own, known) {
-            // A program is being loaded into a new space, or a child gets one.
+            // A program is loaded into a new space, or a child gets a space.
             (_, Some(Some(of_own))) if of_own != address && (execs || forks) => {
                 return self.new_space(tid, address);
             }
@@ -371,8 +371,8 @@ impl<'a> Tasks<'a> {
                 }
             }
             (_, Some(Some(of_own))) if of_own == address => {}
-            // The records of another program were lost, or those of a fork. A program locks its
-            // space again and again, a fork that of the child once.
+            // The records of an exec or of a fork were lost. After an exec the program locks its
+            // space repeatedly; a fork locks the child's space once.
             (Some(id), _) if !self.by_address.contains_key(&address) && self.is_all_unsure(id) => {
                 if self.locks_again(tid, id, address) {
                     self.has_another_space(pid, Some(address));
@@ -410,7 +410,7 @@ impl<'a> Tasks<'a> {
         let is_lossy = self.is_lossy();
         let ends = |process: &Process| process.ends;
         let ending = self.threads.get(&tid).and_then(|thread| self.processes.get(&thread.pid)).is_some_and(ends);
-        // A section of a fault: it may have ended with the area that it reported.
+        // A fault's section may have been closed by the area that it reported.
         let in_fault = self.threads.get(&tid).is_some_and(|thread| thread.call.is_none() && thread.outside.is_none());
         if let Some(place) = self.place_of(tid).filter(|place| place.address == Some(address)) {
             let is_open = place.unlock(tid, now);
@@ -427,7 +427,7 @@ impl<'a> Tasks<'a> {
         self.explain_outside(tid);
     }
 
-    /// A section outside of calls has ended: finds its cause, if possible.
+    /// A section outside of calls has ended. Looks for its cause.
     fn explain_outside(&mut self, tid: Tid) {
         let (now, is_lossy) = (self.now, self.is_lossy());
         let Some(thread) = self.threads.get_mut(&tid) else { return };
@@ -490,7 +490,7 @@ impl<'a> Tasks<'a> {
         };
         let pid = thread.pid;
         let Some(decoded) = call.decoded.filter(|decoded| decoded.nr == nr) else {
-            // Another call of the same number, such as most options of `prctl`.
+            // Another use of the same call number, such as most options of `prctl`.
             let _ = self.place_of(tid).is_some_and(|place| place.exit(call.beside, now));
             return self.no_call(tid, &call);
         };
@@ -499,7 +499,7 @@ impl<'a> Tasks<'a> {
             return if result == 0 { self.has_loaded(pid, tid, call) } else { self.no_call(tid, &call) };
         }
         if decoded.call == Call::Personality {
-            // Of READ_IMPLIES_EXEC depends what protections mean.
+            // READ_IMPLIES_EXEC changes the meaning of protections.
             let process = self.processes.get_mut(&pid).filter(|_| result >= 0 && decoded.args[0] as u32 != u32::MAX);
             if let Some(process) = process {
                 process.personality = decoded.args[0] as u32;
@@ -507,7 +507,7 @@ impl<'a> Tasks<'a> {
             return self.no_call(tid, &call);
         }
         if decoded.call.makes_task() {
-            // The task that it made was reported before.
+            // The record of the new task came before.
             self.explained(tid, &call.sections);
             return;
         }
@@ -521,7 +521,7 @@ impl<'a> Tasks<'a> {
         let unordered = overlapped && !ordered;
         self.seen.unordered_calls += u64::from(unordered);
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
-        // Where a call of `personality` was not seen, what it implies shows in the next area.
+        // If a call of `personality` was not seen, the next area shows READ_IMPLIES_EXEC.
         let implies_exec = decoded.call == Call::Mmap
             && decoded.args[2] & (libc::PROT_READ | libc::PROT_EXEC) as u64 == libc::PROT_READ as u64
             && call.shown.last().is_some_and(|shown| shown.prot & libc::PROT_EXEC as u32 != 0);
@@ -548,7 +548,7 @@ impl<'a> Tasks<'a> {
         let Some(place) = self.place_of(tid) else { return };
         place.left(tid, now);
         let entry = Entry::Call(Box::new(returned), shown, call.counted.growth());
-        // One without sections changes no areas, or its kernel reports none.
+        // A call without sections changes no areas, or the kernel reports no sections.
         if call.sections.is_empty() {
             place.push(entry);
         } else {
@@ -561,7 +561,7 @@ impl<'a> Tasks<'a> {
         self.flush(id);
     }
 
-    /// A process has got its new program: from here on its task may have another number.
+    /// A process has a new program: the loading task may have another number from here on.
     fn loaded(&mut self, pid: Tid, tid: Tid, owner: u32) {
         let execs = |open: &Open| open.decoded.is_some_and(|decoded| decoded.call.execs());
         let Some(process) = self.processes.get_mut(&pid) else { return };
@@ -589,13 +589,13 @@ impl<'a> Tasks<'a> {
         let personality = proc::personality(pid);
         if let Some(process) = self.processes.get_mut(&pid) {
             (process.place, process.last_space, process.personality) = (Some(id), id, personality);
-            process.status = None; // that of other threads, which the load has ended
+            process.status = None; // set by other threads, which the load has ended
         }
         if let Some(address) = call.new_space {
             self.by_address.insert(address, id);
         }
         if call.shown.is_empty() {
-            // Its events were opened meanwhile: it is read.
+            // The events were opened during the load, so the areas are read.
             if let Some(place) = self.places.get_mut(&id) {
                 (place.address, place.needs_flags, place.due) = (call.new_space, true, now);
             }
@@ -626,7 +626,7 @@ impl<'a> Tasks<'a> {
     fn born(&mut self, pid: Tid, tid: Tid, (by, of): (Tid, Tid), owner: u32) {
         let now = self.now;
         let Some(maker) = self.processes.get(&of) else { return };
-        // It has its own events, if it was attached to before this record was read.
+        // It has its own events already, if it was attached to before this record was read.
         if self.threads.contains_key(&tid) && self.processes.get(&pid).is_some_and(|p| p.threads.contains(&tid)) {
             return;
         }
@@ -649,7 +649,7 @@ impl<'a> Tasks<'a> {
         let section = call.as_ref().and_then(|call| call.sections.first().copied());
         let makes = call.as_ref().and_then(|call| call.decoded).filter(|decoded| decoded.call.makes_task());
         let address = call.and_then(|call| call.new_space.take());
-        // `None`: its call was lost, or is one that is not recorded.
+        // `None`: the call was lost, or is not recorded.
         let shares = makes.and_then(|call| shares_space(&call, address, self.seen.ordered));
         let own = if shares == Some(true) { place } else { Some(self.new_place(pid, now)) };
         let threads = BTreeSet::from([tid]);
@@ -686,8 +686,7 @@ impl<'a> Tasks<'a> {
         self.processes.keys().copied()
     }
 
-    /// A task of a space, by which it can be read. `None`: it has none, or it is about to get
-    /// another space.
+    /// The process through which a space is read. `None`: no process uses it any more.
     pub(super) fn reader_of(&self, id: SpaceId) -> Option<Tid> {
         self.places.get(&id)?.users.iter().copied().min()
     }
@@ -699,7 +698,7 @@ impl<'a> Tasks<'a> {
         process.threads.iter().filter_map(open).any(|decoded| decoded.call.execs())
     }
 
-    /// Gives the entries of a space their effect, as far as they are known.
+    /// Applies the entries of a space, up to the first one that waits.
     pub(super) fn flush(&mut self, id: SpaceId) {
         loop {
             let Some(place) = self.places.get_mut(&id) else { return };
@@ -715,7 +714,7 @@ impl<'a> Tasks<'a> {
                     (place.space, place.awaits_fork, place.changed) = (space, false, true);
                     place.doubt = doubt;
                     place.needs_flags = place.space.is_none();
-                    // The event of its parent's loss may still be in the parent's queue.
+                    // The event of the parent's loss may still be in the parent's queue.
                     if place.has_lost_events() && place.space.is_some() {
                         place.note_loss(who, &mut self.journal);
                     }

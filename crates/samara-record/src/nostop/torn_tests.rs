@@ -1,5 +1,5 @@
-//! Random calls beside readings whose lines are of different moments. A second model plays the
-//! kernel. What is not in doubt is always as there.
+//! Random calls during readings whose lines are of different moments. A second model plays the
+//! kernel. Areas outside the doubt always equal the kernel's.
 
 use samara_mm::{MapRequest, Prot};
 use samara_trace::event::{Event, EventKind};
@@ -62,7 +62,7 @@ impl Both<'_> {
         self.follow();
     }
 
-    /// Reads line by line. The program makes calls meanwhile.
+    /// Reads line by line, while the program makes calls.
     fn read(&mut self) {
         let from = self.now;
         self.place.begin_reading(from);
@@ -97,7 +97,7 @@ impl Both<'_> {
         }
     }
 
-    /// The areas that touch nothing in doubt, as the recorder and as the kernel has them.
+    /// The areas that touch no range in doubt: the recorder's, and the kernel's.
     fn certain(&self) -> Option<[Vec<Seen>; 2]> {
         let model = &self.place.space.as_ref()?.model;
         let doubt: &[Range] = self.place.doubt.as_ref().map_or(&[], |doubt| &doubt.ranges);

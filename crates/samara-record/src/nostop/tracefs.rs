@@ -10,15 +10,15 @@ use super::perf;
 /// Where tracefs is usually mounted.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// tracefs, mounted or not.
+/// tracefs, at its usual mount or at one of our own.
 #[derive(Debug)]
 pub(super) struct Tracefs {
     events: PathBuf,
-    /// The root of a mount of our own.
+    /// Keeps our own mount open.
     _own: Option<OwnedFd>,
 }
 
-/// A tracepoint: its number, and where its fields are in a record.
+/// A tracepoint: its number, and the places of its fields in a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tracepoint {
     pub(super) number: u64,
@@ -27,7 +27,7 @@ pub(super) struct Tracepoint {
 }
 
 impl Tracefs {
-    /// Finds it where it is mounted, or mounts it for this process alone.
+    /// Finds the usual mount, or makes one that only this process sees.
     pub(super) fn find() -> io::Result<Tracefs> {
         let mut refused = None;
         for place in PLACES {

@@ -1,8 +1,8 @@
-//! Collects what calls changed while a space was read. The reading is right for the rest.
+//! Collects the ranges that calls change while a space is read. Outside them the reading is right.
 //!
 //! A call changes the ranges that its arguments and result name, and may cut or join areas at their
-//! ends. It changes nothing else. So a reading that calls overlapped shows all other areas as they
-//! were when it ended.
+//! ends. It changes nothing else. So an overlapped reading shows all other areas as they were at
+//! its end.
 //!
 //! It does not know the order of calls, and has no areas. Neighbour: `followed_space` asks it.
 
@@ -14,18 +14,18 @@ use crate::space::heap::Heap;
 use crate::space::reach::{self, ALL, Range, meets_one};
 use crate::space::{Reading, Returned};
 
-/// The time of a reading, and what changed in it.
+/// The time of a reading, and the ranges that changed meanwhile.
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) from: u64,
     pub(super) to: u64,
     ranges: Vec<Range>,
-    /// Where calls put the break while it was not known before.
+    /// New breaks set by calls while the former break was not known.
     pub(super) breaks: Vec<u64>,
 }
 
 impl Window {
-    /// A reading that begins.
+    /// A window for a reading that begins at `from`.
     pub(super) fn new(from: u64) -> Window {
         Window { from, to: u64::MAX, ranges: Vec::new(), breaks: Vec::new() }
     }
@@ -39,21 +39,21 @@ impl Window {
         self.ranges.push(range);
     }
 
-    /// A call changed areas. `brk`: where the break was, if that is known.
+    /// Adds the changes of a call. `brk`: the break before it, if that is known.
     pub(super) fn call(&mut self, call: &Returned, shown: Option<&Shown>, brk: Option<u64>) {
-        // Of huge pages a call may map more than it names.
+        // With huge pages, a call may map more than its arguments name.
         if let Some(shown) = shown.filter(|shown| shown.flags & libc::MAP_HUGETLB as u32 != 0) {
             self.change((shown.start, shown.end));
         }
         match (&call.decoded.call.row().reach, shown) {
             (Reach::Break, _) if brk.is_none() => self.breaks.push(call.result as u64),
-            // Only the kernel knows the length.
+            // The length is known only from the kernel's record.
             (Reach::Maps(place), Some(shown)) if place.len.is_none() => self.change((shown.start, shown.end)),
             _ => self.ranges.extend(ranges(call, brk.unwrap_or_default())),
         }
     }
 
-    /// The ranges that changed, ascending. `None`: they may be all.
+    /// The ranges that changed, ascending. `None`: all areas may have changed.
     pub(super) fn changed(&self, reading: &Reading) -> Option<Vec<Range>> {
         let mut ranges = self.ranges.clone();
         if let Some(highest) = self.breaks.iter().max() {
@@ -65,14 +65,14 @@ impl Window {
     }
 }
 
-/// The ranges that a call may have changed. `brk`: where the break was before.
+/// The ranges that a call may have changed. `brk`: the break before it.
 pub(super) fn ranges(call: &Returned, brk: u64) -> Vec<Range> {
     let (decoded, page) = (&call.decoded, sys::page_size());
     let protects = matches!(decoded.call, Call::Mprotect | Call::PkeyMprotect);
     let grows = (libc::PROT_GROWSDOWN | libc::PROT_GROWSUP) as u64;
     match &decoded.call.row().reach {
         Reach::Range(..) if protects && decoded.args[2] & grows != 0 => vec![ALL],
-        // A map of huge pages that fails may have emptied more than it names.
+        // A failed map of huge pages may have emptied more than its arguments name.
         Reach::Maps(_)
             if call.failed() && decoded.call == Call::Mmap && decoded.args[3] & libc::MAP_HUGETLB as u64 != 0 =>
         {
@@ -90,8 +90,8 @@ pub(super) fn may_change(call: &Returned, doubtful: &[Range], brk: u64) -> bool 
     ranges(call, brk).into_iter().any(|range| meets_one(doubtful, near(range)))
 }
 
-/// Spreads doubt: where a call touches it, what it did is in doubt too. (A call on all areas does
-/// to each what it does to the others.)
+/// Spreads doubt: if a call touches a range in doubt, all its ranges are in doubt. (A call on all
+/// areas does not spread it: it treats each area the same way.)
 pub(super) fn spread_doubt(call: &Returned, doubtful: &mut Vec<Range>, brk: u64) {
     if *doubtful != [ALL] && may_change(call, doubtful, brk) {
         doubtful.extend(ranges(call, brk).into_iter().filter(|range| *range != ALL));
@@ -99,8 +99,8 @@ pub(super) fn spread_doubt(call: &Returned, doubtful: &mut Vec<Range>, brk: u64)
     }
 }
 
-/// Moves ranges in doubt, if they are not everything: they move with memory, and end where a call
-/// maps or unmaps.
+/// Moves ranges in doubt, unless everything is in doubt: they move with memory, and end where a
+/// call maps or unmaps.
 pub(super) fn move_doubt(call: &Returned, doubtful: &mut Vec<Range>) {
     if call.failed() || *doubtful == [ALL] {
         return;
@@ -162,7 +162,7 @@ pub(super) mod tests {
         window.call(&munmap(0x5000, 0x1000), None, Some(0));
         window.call(&call(libc::SYS_mprotect, [0x8000, 1, 0, 0, 0, 0], 0), None, Some(0));
         assert_eq!(window.changed(&reading(0)).unwrap(), [(0x5000, 0x6000), (0x8000, 0x9000)]);
-        // The heap's end was not known: from its start to the highest end.
+        // The heap's end is not known: the change reaches from its start to the highest end.
         window.call(&call(libc::SYS_brk, [0x3000, 0, 0, 0, 0, 0], 0x3000), None, None);
         assert_eq!(window.changed(&reading(0x1000)).unwrap()[0], (0x1000, 0x3000));
         assert!(window.changed(&reading(0)).is_none(), "nor its start");

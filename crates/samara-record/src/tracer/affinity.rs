@@ -2,30 +2,29 @@
 //!
 //! A stop wakes the recorder, and an answer wakes the program. On two processors each wakeup wakes
 //! a sleeping processor, which takes many times as long as the call itself. On one processor it is
-//! a context switch. So tasks that do little but make calls are bound to one processor with the
-//! recorder, and released as soon as they do anything else. These are:
+//! only a context switch. So tasks that do little but make calls are bound to the recorder's
+//! processor, and released when they do anything else. These are:
 //!
 //! - the only task of a program, while its calls follow one another closely;
 //! - threads of a process, while most of their calls must wait for another thread's call.
 //!
 //! Invariants:
 //!
-//! - **AFFINITY-1** the binding does not stop tasks from running in parallel. A lone task and the
-//!   recorder take turns anyway. Threads are bound only if they and the recorder used no more than
-//!   one processor while they were free, and the recorder used the greater part
-//!   ([`Times::fits_one`]).
+//! - **AFFINITY-1** the binding does not cost parallelism. A lone task and the recorder take turns
+//!   anyway. Threads are bound only if they and the recorder together used at most one processor
+//!   while they were free, and the recorder used the greater part ([`Times::fits_one`]).
 //! - **AFFINITY-2** the program's own calls do not see the binding. It ends before
-//!   `sched_getaffinity` and `sched_setaffinity`, before the program makes a task or loads a
-//!   program (which inherit it), and when the program has not stopped for [`IDLE_NS`]. (`/proc`,
-//!   and other processes that ask, show it.)
-//! - **AFFINITY-3** processors that another process has given a bound task (taskset) stay: the
-//!   binding ends for those tasks that still have it.
+//!   `sched_getaffinity` and `sched_setaffinity`; before the program makes a task or loads a
+//!   program, which would inherit it; and when the program has not stopped for [`IDLE_NS`].
+//!   (`/proc` and queries of other processes show it.)
+//! - **AFFINITY-3** if another process sets the processors of a bound task (taskset), they stay:
+//!   only tasks that still have the binding are released from it.
 
 use crate::os::sys::{self, CpuSet, Tid};
 
 /// Calls follow one another closely if their average distance is below this.
 const CLOSE_NS: u64 = 300_000;
-/// Number of calls before processor times are read, and number of calls that are judged by them.
+/// Number of calls before processor times are read, and then of calls over which they are measured.
 const SPELL: u32 = 64;
 /// A bound task that has not stopped for this time is released.
 pub(crate) const IDLE_NS: u64 = 5_000_000;
@@ -38,9 +37,9 @@ pub(crate) struct Pair {
 }
 
 struct Bound {
-    /// The processor, as a set.
+    /// The shared processor, as a set.
     here: CpuSet,
-    /// The tasks, with their former processors, and those of the recorder.
+    /// The bound tasks, each with its former processors; and the recorder's former processors.
     tasks: Vec<(Tid, CpuSet)>,
     ours: CpuSet,
 }
@@ -79,7 +78,7 @@ impl Times {
     }
 
     /// Whether one processor would have been enough for both (with a tolerance of a tenth), and the
-    /// recorder used the greater part of it.
+    /// recorder used more than half of it.
     fn fits_one(self) -> bool {
         (self.process + self.recorder) / 10 * 9 <= self.wall && self.process <= self.recorder
     }
@@ -105,7 +104,7 @@ impl Pair {
         if !spell.callers.contains(&task) {
             spell.callers.push(task);
         }
-        // Most programs make no long run of calls, so their times are never read.
+        // Most programs make no long run of calls, so for them no times are read.
         if spell.calls == SPELL {
             spell.start = Times::now(process, now);
         }
@@ -201,7 +200,7 @@ mod tests {
             pair.bind(&[tid]);
             let here = pair.bound.as_ref().unwrap().here;
             assert!(CpuSet::of(tid).unwrap() == here && CpuSet::of(0).unwrap() == here);
-            // By another process, while it is bound; what it had before is made to differ.
+            // As another process would, while it is bound; its former set is made to differ.
             if let (Some(given), Some(bound)) = (given, &mut pair.bound) {
                 bound.tasks[0].1 = here;
                 assert!(given.bind(tid));

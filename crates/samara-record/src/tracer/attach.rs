@@ -31,7 +31,7 @@ const REFUSALS: u32 = 20;
 /// Checks of a process before it counts as ended.
 const LOOKS: u32 = 20;
 
-/// How long to wait before looking again whether threads have stopped.
+/// Pause before the next check whether threads have stopped.
 const PAUSE: Duration = Duration::from_micros(200);
 
 impl Running {
@@ -84,9 +84,8 @@ impl Running {
     }
 }
 
-/// The threads of a process that have not ended; those that are ending come last. While a thread
-/// loads a program, there may be none for a moment: the thread takes the number of the first one,
-/// which has ended, and the others end.
+/// The live threads of a process, ending ones last. While a thread loads a program, there may be
+/// none for a moment: all others end, and the thread takes over the number of the first one.
 fn living(pid: Tid) -> Vec<Status> {
     let mut threads: Vec<Status> = Vec::new();
     for look in 0..LOOKS {
@@ -113,7 +112,7 @@ fn tracer_of(status: &Status) -> Option<(u32, String)> {
 pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
     samara_probe::Profile::running();
     let start_ns = sys::now_ns();
-    // It may have ended, and another process may have its number.
+    // The process may have ended, and its number may belong to another one.
     if Running::find(running.pid)?.started != running.started {
         return Err(RecordError::Ended(running.pid));
     }
@@ -140,7 +139,7 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.finish()
 }
 
-/// The report of a task that stopped because it was asked to.
+/// The report of a task that stopped at the recorder's request.
 const STANDS: i32 = libc::PTRACE_EVENT_STOP << 16 | libc::SIGTRAP << 8 | 0x7f;
 
 /// The result of an attempt to seize a thread.
@@ -161,17 +160,17 @@ impl Tracer<'_> {
         calls: &mut HashMap<Tid, Option<Decoded>>,
     ) -> Result<(), RecordError> {
         let began = sys::now_ns();
-        // Threads that were let go to their ends.
+        // Threads that were resumed at their exit events.
         let (mut left, mut refused) = (HashSet::new(), 0);
         loop {
             let threads = proc::threads(self.root);
             let (mut new, mut loads) = (false, false);
-            // A thread that loaded a program has the number of the first one, which had ended.
+            // The first thread had ended, and a thread that loaded a program took its number.
             let over = |task: &Task| task.detached_status.is_some();
             if self.tasks.get(&self.root).is_some_and(over) && proc::fate(self.root) != Fate::Ended {
                 self.tasks.remove(&self.root);
             }
-            // The first thread was seized anew while it ended.
+            // The first thread was seized again while it was ending.
             if left.contains(&self.root)
                 && let Some(first) = self.tasks.get_mut(&self.root)
                 && proc::fate(self.root) == Fate::Ended
@@ -179,7 +178,7 @@ impl Tracer<'_> {
                 first.detached_status = Some(0);
             }
             for tid in threads.iter().filter(|tid| !self.tasks.contains_key(tid)).copied().collect::<Vec<_>>() {
-                // Once it has been asked to stop, it need not sleep in its call any more.
+                // Read before the request to stop, which may end the thread's sleep in the call.
                 let call = proc::call_of(tid);
                 let decode = |(nr, args)| (tid, arch::decode(arch::AUDIT_NATIVE, nr, args, |_, _| false));
                 calls.extend(call.map(decode));
@@ -187,7 +186,7 @@ impl Tracer<'_> {
                     Ok(Seized::Yes) => new = true,
                     Ok(Seized::Ended) => {}
                     Ok(Seized::Loads) => loads = true,
-                    // A thread that ends while another one loads a program is refused too.
+                    // Threads that end because another one loads a program are refused too.
                     Err(RecordError::PtraceRefused { .. }) if refused < REFUSALS => {
                         (refused, loads) = (refused + 1, true);
                     }
@@ -197,9 +196,9 @@ impl Tracer<'_> {
             let mut heard = false;
             while let Waited::Task(tid, status) = ptrace::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
                 heard = true;
-                // The loaded program is the one that is found: a stop like any other.
+                // The loaded program is recorded as found, so this stop needs nothing special.
                 let status = if status >> 16 == libc::PTRACE_EVENT_EXEC { STANDS } else { status };
-                // A thread that has left its stop is at its exit event now.
+                // A resumed thread that is reported as stopped is at its exit event.
                 if libc::WIFSTOPPED(status) || !left.contains(&tid) {
                     stopped.insert(tid, status);
                 }
@@ -207,8 +206,8 @@ impl Tracer<'_> {
             let runs = |tid: &&Tid| !stopped.contains_key(tid);
             let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.detached_status.is_none());
             let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
-            // The thread that loads a program waits until all others have ended. It then has the
-            // number of the first one, and is seized under that, if it has not been before.
+            // The thread that loads a program waits until all others have ended. Then it takes the
+            // number of the first one, and is seized under that number unless it was seized before.
             if loads || (!heard && !new && running > 0) {
                 let ending = |(_, status): &(&Tid, &i32)| **status >> 16 == libc::PTRACE_EVENT_EXIT;
                 let ending: Vec<Tid> = stopped.iter().filter(ending).map(|(tid, _)| *tid).collect();
@@ -222,7 +221,7 @@ impl Tracer<'_> {
             let late = sys::now_ns().saturating_sub(began) > STOP_LIMIT_NS;
             let none = || !threads.iter().any(|tid| stopped.contains_key(tid)) && !living(self.root).is_empty();
             if !new && !loads && (running == 0 || late) && (late || !none()) {
-                // One that loaded a program has another number now.
+                // A thread that loaded a program has another number now.
                 self.tasks.retain(|tid, task| {
                     task.detached_status.is_some() || stopped.contains_key(tid) || ptrace::is_heard(*tid)
                 });
@@ -247,7 +246,7 @@ impl Tracer<'_> {
             }
             let Some(status) = Status::of(tid).filter(|_| !launch::gone(&error)) else { return Ok(Seized::Ended) };
             if status.has_ended() {
-                // The first thread of a process ends before the others, and stays as a zombie.
+                // The first thread ended before the others, and stays as a zombie.
                 if tid == self.root {
                     task.detached_status = Some(0);
                     self.tasks.insert(tid, task);
@@ -255,7 +254,7 @@ impl Tracer<'_> {
                 return Ok(Seized::Ended);
             }
             match tracer_of(&status) {
-                // A traced thread made it, and so it is traced too.
+                // It is traced already, because a traced thread made it.
                 Some((tracer, _)) if tracer == sys::own_tid() as u32 => {}
                 Some(by) => return Err(RecordError::Traced { pid: self.root as u32, by }),
                 None => {
@@ -269,11 +268,11 @@ impl Tracer<'_> {
         Ok(Seized::Yes)
     }
 
-    /// Takes over the space. The `stopped` threads are at their stops; others are in `calls`.
+    /// Takes over the space. `stopped`: the stopped threads; `calls`: the calls that others are in.
     fn found(&mut self, stopped: &HashMap<Tid, i32>, calls: &HashMap<Tid, Option<Decoded>>) -> Result<(), RecordError> {
         let stands = |(tid, status): &(&Tid, &i32)| libc::WIFSTOPPED(**status) && self.tasks.contains_key(tid);
         let at_exit = |status: i32| status >> 16 == libc::PTRACE_EVENT_EXIT;
-        // The first thread, if it goes on: it has the files of `/proc` that last longest.
+        // The first thread, if it goes on: its `/proc` files stay readable longest.
         let last = |(tid, status): &(&Tid, &i32)| (at_exit(**status), **tid != self.root);
         let one = stopped.iter().filter(stands).min_by_key(last).map(|(tid, _)| *tid);
         let one = match one {
@@ -299,7 +298,7 @@ impl Tracer<'_> {
         let recorded = self.follows(self.root);
         let mut space = Space::found(id, who, self.how.query, self.journal.of(recorded));
         let threaded = self.tasks.len() > 1;
-        // A thread that stands shows which table the program's calls are of.
+        // A stopped thread shows which call table the program uses.
         let is_native = ptrace::call_table(one).is_ok_and(|table| table == arch::AUDIT_NATIVE);
         let mut users = 0;
         for (tid, task) in &mut self.tasks {
@@ -311,7 +310,7 @@ impl Tracer<'_> {
             task.personality = proc::personality(*tid);
             task.filtered = Status::of(*tid).is_some_and(|status| status.is_filtered());
             users += 1;
-            // It is in a call that does not end, or it was killed.
+            // It is in a call that cannot be interrupted, or it was killed.
             if !stopped.contains_key(tid) && proc::fate(*tid) == Fate::Runs {
                 match calls.get(tid).filter(|_| is_native) {
                     None => space.lost(None),
@@ -329,8 +328,8 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// Serves the first reports: those of new tasks at once, so a new task is known before its own
-    /// report.
+    /// Serves the first reports. Reports of new tasks come first, so that a task is known before
+    /// its own report.
     fn serve_first(&mut self, stopped: HashMap<Tid, i32>) {
         let makes = |status: i32| {
             let events = [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE];

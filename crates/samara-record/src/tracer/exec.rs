@@ -1,14 +1,13 @@
-//! Handles loaded programs: the task that goes on, the new space, and abilities that the program
-//! loses under the recorder.
+//! Handles loaded programs: the surviving task, the new space, and abilities that the program loses
+//! under the recorder.
 
 use super::*;
 
 impl Tracer<'_> {
-    /// Handles a loaded program. `tid` is the process's id by now, whichever of its threads made
-    /// the call.
+    /// Handles a loaded program. `tid` is the process's id by now, whichever thread made the call.
     pub(super) fn loaded(&mut self, tid: Tid) {
-        // If the caller was killed meanwhile, the event does not name it: take the task whose call
-        // loads a program.
+        // If the caller was killed meanwhile, the event does not name it. Then it is the task whose
+        // call loads a program.
         let loads = |(t, task): (&Tid, &Task)| {
             (task.tgid == tid && task.flight.is_some_and(|f| f.decoded.call.execs())).then_some(*t)
         };
@@ -36,7 +35,7 @@ impl Tracer<'_> {
             && let Some(Report::NoFilter(errno)) = self.started.as_mut().and_then(|s| s.report().into_iter().next())
         {
             self.how.every_call = true;
-            // A filter from before this process; it answers after the recorder has seen the call.
+            // An inherited filter. It answers only after the recorder has seen the call.
             let filtered = proc::is_filtered();
             self.tasks.values_mut().for_each(|t| t.filtered |= filtered);
             let error = io::Error::from_raw_os_error(errno);
@@ -64,7 +63,7 @@ impl Tracer<'_> {
         space.model.merge_pages(merges_pages);
         if let Some(charge) = &mut self.charge {
             space.bases = charge.bases(tid, personality, &space.model);
-            let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space has none
+            let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space does not have the setting
         }
         self.spaces.insert(id, (space, Traffic { users: 1, recorded, ..Traffic::default() }));
         if let Some(task) = self.tasks.get_mut(&tid) {
@@ -76,7 +75,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Counts the program of a task if it runs without privileges that its file would give it.
+    /// Counts a task's program if it runs without privileges that its file grants.
     pub(super) fn note_lacks(&mut self, tid: Tid, recorded: bool) {
         if let Some(path) = launch::set_id(tid) {
             self.journal.of(recorded).lacks(Lack::SetId, path.display().to_string());

@@ -51,11 +51,10 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// Whether a signal that its own process sent to the task follows from this fault. It does if
-    /// it is the same signal, raised, or sent when the task is back at the faulting instruction; or
-    /// if it is another signal while the handler runs, which has the fault's signal blocked. (A
-    /// handler that does not block it counts if it raises the same signal: Python's
-    /// `faulthandler`.)
+    /// Whether this fault led to a signal that the task's own process sent. True for the same
+    /// signal if it was raised, or sent when the task was back at the faulting instruction. True
+    /// for another signal while the handler runs, when the fault's signal is blocked. (A handler
+    /// that does not block it counts if it raises the same signal: Python's `faulthandler`.)
     fn leads_to(&self, tid: Tid, signal: i32, code: i32) -> bool {
         let again = || self.ip.is_some() && ptrace::register(tid, arch::PLACE_OFFSET).ok() == self.ip;
         let blocks = || proc::Status::of(tid).is_some_and(|s| s.bits("SigBlk:") & (1 << (self.signal - 1)) != 0);
@@ -68,8 +67,8 @@ impl Fault {
 }
 
 impl Tracer<'_> {
-    /// Keeps the last fault of a process, from the signal that its task is about to get. The
-    /// process may end by it, or by a signal that its handler sends.
+    /// Keeps the last fault of a process when its task is about to get the signal. The process may
+    /// end by this signal, or by one that its handler sends.
     pub(super) fn faulted(&mut self, tid: Tid, signal: i32) {
         let of_faults = [libc::SIGSEGV, libc::SIGBUS].contains(&signal);
         let Some(tgid) = self.tasks.get(&tid).map(|task| task.tgid) else { return };
@@ -87,7 +86,7 @@ impl Tracer<'_> {
                 let leads = fault.as_ref().is_some_and(|fault| fault.leads_to(tid, signal, code));
                 match fault.filter(|_| leads) {
                     Some(fault) => fault.then = Some(signal),
-                    // Its end does not come from the fault any more.
+                    // A later end of the process is no longer due to the fault.
                     None if of_faults => drop(self.faults.remove(&tgid)),
                     None => {}
                 }
@@ -124,9 +123,9 @@ impl Tracer<'_> {
         self.let_end(tid);
     }
 
-    /// Marks all tasks of a process as dying, unless the thread ends by `exit`, which ends it
-    /// alone. Exceptions: a seccomp filter may kill a single thread by SIGSYS, and a thread that
-    /// loads a program kills the others.
+    /// Marks all tasks of a process as dying, except when a thread ends alone: by `exit`, by the
+    /// SIGSYS of a seccomp filter that kills single threads, or because another thread loads a
+    /// program.
     fn mark_dying(&mut self, tid: Tid) {
         let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
         let exits = ptrace::call_table(tid).is_ok_and(|table| {
@@ -145,7 +144,7 @@ impl Tracer<'_> {
         let now = sys::now_ns();
         for (tid, since) in self.ending.clone() {
             if !self.ending.iter().any(|(t, _)| *t == tid) {
-                continue; // it was released with another one
+                continue; // it was released together with another one
             }
             let Some(id) = self.tasks.get(&tid).and_then(|t| t.space) else {
                 self.ending.retain(|(t, _)| *t != tid);
@@ -153,7 +152,7 @@ impl Tracer<'_> {
             };
             let rest = self.rest(tid, id);
             if rest == Rest::Ending && now.saturating_sub(since) < WAIT_LIMIT_NS {
-                // A leader that becomes a zombie does not report it: look again.
+                // A leader that becomes a zombie does not report it: check again later.
                 self.signals.tick(HOLD_LIMIT_NS / 2);
                 continue;
             }
@@ -186,7 +185,7 @@ impl Tracer<'_> {
             if !task.dying || other == task.tgid {
                 match proc::fate(other) {
                     Fate::Ended if other == task.tgid => {
-                        // Its report comes last of all. From now on the call that it was killed in
+                        // Its report comes last of all. From now on the call in which it was killed
                         // counts as lost.
                         self.lose_flight(other);
                         continue;
@@ -212,18 +211,18 @@ impl Tracer<'_> {
         }
     }
 
-    /// Detaches a task at its exit event. While a task is traced, its end is reported to the tracer
-    /// first, and a pidfd would report its end to others before its parent could read its status.
+    /// Detaches a task at its exit event. Otherwise its end is reported to the tracer first, and a
+    /// pidfd shows the end before the parent can read the status.
     fn let_end(&mut self, tid: Tid) {
         self.leave_space(tid, true);
         let Some(code) = exit_code(tid).filter(|_| tid != self.root || self.attached.is_some()) else {
-            // This process started it, and is its parent; or it was killed, and a later wait
-            // reports that.
+            // This process is its parent, because it started it; or it was killed, which a later
+            // wait reports.
             return self.go_on(tid, Go::Cont, 0);
         };
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let threaded = self.tasks.get(&tgid).is_none_or(|t| t.threaded);
-        // The thread that ends last may decide the status of the whole process.
+        // The thread that ends last may set the status of the whole process.
         let shown = if threaded { proc::exit_status(tgid) } else { None };
         if let Err(error) = ptrace::detach(tid, 0) {
             if !launch::gone(&error) {
@@ -235,8 +234,8 @@ impl Tracer<'_> {
         self.end_task(tid, shown.unwrap_or(code));
     }
 
-    /// Forgets a task that will not be reported again. `status` is that of its process, as far as
-    /// it is known. The process ends with its last task.
+    /// Forgets a task that will not be reported again. `status`: its process's status, as far as it
+    /// is known. The process ends with its last task.
     fn end_task(&mut self, tid: Tid, status: i32) {
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let left = |(t, task): (&Tid, &Task)| task.tgid == tgid && *t != tid && *t != tgid;
@@ -318,7 +317,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes a task away from its space: it `ends`, or has loaded a program.
+    /// Removes a task from its space: it `ends`, or has loaded a program.
     pub(super) fn leave_space(&mut self, tid: Tid, ends: bool) {
         self.forget_flight(tid);
         let Some(id) = self.tasks.get_mut(&tid).and_then(|t| t.space.take()) else { return };
@@ -373,7 +372,7 @@ impl Tracer<'_> {
     }
 }
 
-/// The status that a task at its exit event ends with.
+/// The exit status of a task that is stopped at its exit event.
 fn exit_code(tid: Tid) -> Option<i32> {
     ptrace::event_message(tid, libc::PTRACE_EVENT_EXIT).ok().map(|code| code as i32)
 }

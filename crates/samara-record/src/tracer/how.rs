@@ -1,4 +1,4 @@
-//! How a program is to be recorded: what the options say of the whole recording. Knows no tasks.
+//! The options that apply to a whole recording. Knows no tasks.
 
 use crate::api::{Follow, Options, Running};
 
@@ -31,7 +31,7 @@ impl How {
         }
     }
 
-    /// Of a process that runs already.
+    /// The options for a running process.
     pub(super) fn attached(running: &Running) -> How {
         How {
             every_call: true,

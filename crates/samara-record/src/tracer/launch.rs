@@ -55,7 +55,7 @@ fn candidates(program: &OsStr, path: Option<OsString>) -> Vec<OsString> {
     path.as_bytes().split(|b| *b == b':').map(join).collect()
 }
 
-/// Checks that `/proc` shows this process.
+/// Checks that `/proc` has this process.
 pub(crate) fn find_proc() -> Result<(), RecordError> {
     let shown = std::fs::read_link("/proc/self").ok().and_then(|p| p.to_str()?.parse::<u32>().ok());
     if shown == Some(std::process::id()) { Ok(()) } else { Err(RecordError::NoProc) }
@@ -80,13 +80,13 @@ fn prepared(options: &Options, filter: bool) -> Result<Launch, RecordError> {
     Ok(Launch { paths, argv, filter: filter.then(seccomp::program), apart: apart.transpose()? })
 }
 
-/// A child that waits to execute the program.
+/// A forked child that waits for permission to execute the program.
 pub(crate) struct Untraced {
     pub(crate) started: Started,
     go: OwnedFd,
 }
 
-/// Forks a child without tracing it. It is about to execute the program.
+/// Forks a child, untraced, that is about to execute the program.
 pub(crate) fn start_untraced(options: &Options) -> Result<Untraced, RecordError> {
     let launch = prepared(options, false)?;
     let Child { pid, go, report } = child::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
@@ -101,14 +101,14 @@ impl Untraced {
         Ok(self.started)
     }
 
-    /// Ends the child, which has executed nothing.
+    /// Ends the child before it executes anything.
     pub(crate) fn cancel(self) {
         drop(self.go); // the child reads the end of the pipe and exits
         while let Ok(Waited::Nothing) = ptrace::wait_for(self.started.pid, true) {}
     }
 }
 
-/// Forks the child and seizes it. It is about to execute the program.
+/// Forks a child and seizes it. It is about to execute the program.
 pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     let launch = prepared(options, options.seccomp)?;
     let engine = options.engine.as_ref();
@@ -143,7 +143,7 @@ fn without_randomisation(fork: impl FnOnce() -> io::Result<Child>) -> io::Result
     let before = personality::get()?;
     personality::set(before | Persona::ADDR_NO_RANDOMIZE)?;
     let child = fork();
-    let _ = personality::set(before); // cannot fail: it was in force a moment ago
+    let _ = personality::set(before); // cannot fail: this personality was just in force
     child
 }
 
@@ -157,8 +157,8 @@ fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, Resource, u64)
 }
 
 impl Started {
-    /// Reads the child's reports. Call it only when the child has executed the program or ended:
-    /// until then it would block.
+    /// Reads the child's reports. Call it only after the child has executed the program or ended:
+    /// before that it blocks.
     pub(crate) fn report(&mut self) -> Vec<Report> {
         let _ = self.report.read_to_end(&mut self.read);
         let mut out = Vec::new();
@@ -175,8 +175,8 @@ impl Started {
                 libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {
                     RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
                 }
-                // A directory of PATH that cannot be searched gives EACCES too; whether the program
-                // is there is not known.
+                // EACCES may also come from a directory of PATH that cannot be searched. Whether
+                // the program is there is unknown then.
                 libc::EACCES if self.paths.len() > 1 && path.symlink_metadata().is_err() => {
                     RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
                 }
@@ -188,8 +188,8 @@ impl Started {
     }
 }
 
-/// The setting that refuses tracing, and how to allow it. `running`: the status of a process that
-/// was running before.
+/// The setting that refuses tracing, and how to allow it. `running`: the status of an already
+/// running process.
 pub(crate) fn why_refused(running: Option<&Status>) -> String {
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     explain(yama.trim(), &Status::own(), running, proc::is_rootless())
@@ -238,8 +238,8 @@ fn explain(yama: &str, own: &Status, running: Option<&Status>, rootless: bool) -
     text.to_owned()
 }
 
-/// The program that a process has just loaded, if its mode should have given it another user or
-/// group and did not.
+/// The program that a process has just loaded, if its mode should have changed the user or group,
+/// and did not.
 pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let exe = format!("/proc/{tid}/exe");
@@ -259,8 +259,8 @@ pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
     missed.then(|| std::fs::read_link(exe).unwrap_or_default())
 }
 
-/// The program that a process has just loaded, if its file should have given it capabilities and
-/// did not.
+/// The program that a process has just loaded, if its file should have given capabilities, and did
+/// not.
 pub(crate) fn file_caps(tid: Tid) -> Option<PathBuf> {
     let exe = format!("/proc/{tid}/exe");
     let given = permitted(&sys::attribute(&c_string(exe.clone().into()).ok()?, c"security.capability")?)?;

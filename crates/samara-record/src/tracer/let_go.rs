@@ -27,7 +27,7 @@ pub(super) struct Attached {
     /// Time from the start of the recording until the process is let go.
     duration: Option<Duration>,
     until_ns: Option<u64>,
-    /// Another thread's request. Waits end often enough to check it: see `Signals`.
+    /// Another thread's request. Waits end often enough to check for it: see `Signals`.
     ask: Option<LetGo>,
     detaching: Option<Detaching>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Attached {
 /// The process is being let go.
 struct Detaching {
     since_ns: u64,
-    /// The stopped tasks, and the signal that each is to get (0 for none).
+    /// The stopped tasks, each with the signal to deliver (0: none).
     parked: HashMap<Tid, c_int>,
     /// The models were compared: a task that stops now is detached at once.
     compared: bool,
@@ -48,7 +48,7 @@ impl Attached {
         Attached { duration, until_ns: None, ask, detaching: None }
     }
 
-    /// The recording begins.
+    /// Starts the clock at the beginning of the recording.
     pub(super) fn begin(&mut self, now: u64) {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.until_ns = self.duration.map(|duration| now.saturating_add(nanos(duration)));
@@ -65,8 +65,8 @@ impl Tracer<'_> {
         self.attached.as_ref().is_some_and(|attached| attached.detaching.is_some())
     }
 
-    /// Checks whether to let go of the process. `asked`: a signal asks for it. A second signal asks
-    /// for an end without further waiting.
+    /// Checks whether to let go of the process. `asked`: a signal asks for it. A second signal ends
+    /// the wait at once.
     pub(super) fn look_at_time(&mut self, asked: bool) {
         let Some(attached) = &mut self.attached else { return };
         let due = attached.until_ns.is_some_and(|until| sys::now_ns() >= until)
@@ -91,16 +91,15 @@ impl Tracer<'_> {
         attached.detaching = Some(Detaching { since_ns: sys::now_ns(), parked, compared: false, over: false });
     }
 
-    /// Keeps a task at its stop if it is being let go. True: it was kept.
-    ///
-    /// Not at the entry of a call (LET-GO-2).
+    /// Keeps a task at its stop if it is being let go, but not at the entry of a call (LET-GO-2).
+    /// True: it was kept.
     pub(super) fn park(&mut self, tid: Tid, signal: c_int) -> bool {
         let Some(detaching) = self.attached.as_mut().and_then(|attached| attached.detaching.as_mut()) else {
             return false;
         };
         if let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.at_entry) {
             if task.flight.is_none_or(|f| f.decoded.may_block()) {
-                // In effect when it goes on.
+                // The request takes effect when the task goes on.
                 task.request.made = ptrace::interrupt(tid).is_ok();
             }
             return false;
@@ -109,7 +108,7 @@ impl Tracer<'_> {
         true
     }
 
-    /// Handles a stop of a task that was too late for the last comparison. False: there was none.
+    /// Handles a stop that came too late for the last comparison. False: it did not come too late.
     pub(super) fn stopped_late(&mut self, tid: Tid, status: i32) -> bool {
         let Some(detaching) = self.detaching_now().filter(|l| l.compared && libc::WIFSTOPPED(status)) else {
             return false;
@@ -121,7 +120,7 @@ impl Tracer<'_> {
         true
     }
 
-    /// Continues to let go, as far as tasks have stopped. True: the wait is over.
+    /// Lets go of the tasks that have stopped. True: the wait is over.
     pub(super) fn let_go(&mut self) -> bool {
         let ending: Vec<Tid> = self.ending.iter().map(|(tid, _)| *tid).collect();
         let Some(detaching) = self.attached.as_mut().and_then(|attached| attached.detaching.as_mut()) else {
@@ -147,7 +146,7 @@ impl Tracer<'_> {
         }
         self.detach_parked();
         self.forget_replaced();
-        // First threads that ended before others stay in the list.
+        // First threads that ended before other threads stay in the list.
         if self.tasks.values().all(|task| task.detached_status.is_some()) {
             self.tasks.clear();
         }
@@ -161,13 +160,13 @@ impl Tracer<'_> {
         over
     }
 
-    /// Forgets tasks that will not be reported: a first thread that was killed by a thread that
-    /// loads a program and had been let go (that thread has its number now); and a thread that
-    /// loaded a program itself, under its former number.
+    /// Forgets tasks that will not be reported, because a released thread has loaded a program: the
+    /// killed first thread, whose number that thread has now; and the thread itself under its
+    /// former number.
     fn forget_replaced(&mut self) {
         let waits = |(tid, task): (&Tid, &Task)| task.detached_status.is_none().then_some(*tid);
         if !self.reports.heard.is_empty() {
-            return; // the last report of one may be among them
+            return; // one of them may be the last report of such a task
         }
         let replaced: Vec<Tid> = self.tasks.iter().filter_map(waits).filter(|tid| !ptrace::is_heard(*tid)).collect();
         for tid in replaced {
@@ -177,7 +176,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Compares all spaces that have a stopped task. `all`: all other tasks are stopped too.
+    /// Compares all spaces that have a stopped task. `all`: every other task is stopped too.
     fn compare_all(&mut self, all: bool) {
         let now = sys::now_ns();
         let Some(detaching) = self.attached.as_mut().and_then(|attached| attached.detaching.as_mut()) else { return };

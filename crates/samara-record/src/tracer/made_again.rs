@@ -3,17 +3,17 @@
 //!
 //! It knows only a stopped task, not the reason for the stop.
 //!
-//! - **MADE-AGAIN-1** a call is made again only if nothing else can have ended it: no signal waits
-//!   for the task. If one comes before the call has begun again, and the program has a handler for
-//!   it, the call returns EINTR after all.
+//! - **MADE-AGAIN-1** a call is made again only if nothing else can have ended it: no signal is
+//!   pending for the task. If a signal with a handler comes before the call has begun again, the
+//!   call returns EINTR after all.
 //! - **MADE-AGAIN-2** only calls that have done nothing when they return EINTR are made again. A
 //!   time limit in their arguments begins anew.
 
 use super::*;
 use crate::os::proc::Status;
 
-/// The calls that the kernel does not make again by itself (signal(7)). (Those on sockets: only
-/// where the socket has a time limit. Not `connect`, which goes on when it is interrupted.)
+/// The calls that the kernel does not restart by itself (signal(7)). (Socket calls: only if the
+/// socket has a time limit. Not `connect`, which goes on when it is interrupted.)
 const CALLS: [libc::c_long; 24] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
@@ -44,9 +44,9 @@ const CALLS: [libc::c_long; 24] = [
 /// The recorder's request to a task to stop.
 #[derive(Debug, Default)]
 pub(super) struct StopRequest {
-    /// It was made, and the task has not reported a stop since.
+    /// The request was made, and the task has not reported a stop since.
     pub(super) made: bool,
-    /// It has interrupted a call, which is about to be made again.
+    /// The request has interrupted a call, which is about to be made again.
     repeats: bool,
 }
 
@@ -90,7 +90,7 @@ fn bit(signal: i32) -> u64 {
     u32::try_from(signal - 1).ok().and_then(|bit| 1u64.checked_shl(bit)).unwrap_or(0)
 }
 
-/// Whether a task has returned EINTR from one of the calls, and no signal waits for it.
+/// Whether a task has returned EINTR from one of the calls, and no signal is pending for it.
 fn is_interrupted(tid: Tid) -> bool {
     let number = |nr: u64| CALLS.iter().any(|call| *call as u64 == nr);
     ptrace::register(tid, arch::RESULT_OFFSET).is_ok_and(|result| result == INTERRUPTED)
@@ -99,7 +99,7 @@ fn is_interrupted(tid: Tid) -> bool {
         && Status::of(tid).is_some_and(|s| (s.bits("SigPnd:") | s.bits("ShdPnd:")) & !s.bits("SigBlk:") == 0)
 }
 
-/// Sets a task's result, and moves the place where it goes on. False: it was killed.
+/// Sets a task's result, and moves its instruction pointer. False: it was killed.
 fn turn_back(tid: Tid, result: u64, by: u64) -> bool {
     ptrace::register(tid, arch::PLACE_OFFSET).is_ok_and(|place| {
         ptrace::set_word(tid, Word::Register(arch::PLACE_OFFSET), place.wrapping_add(by)).is_ok()

@@ -3,15 +3,15 @@
 //! `space` knows the effect of calls.
 //!
 //! - **TRACER-1** a task is stopped from the wait that reports it until `resume`. Its space is read
-//!   only in between.
+//!   only during that time.
 //! - **TRACER-2** a task with a `flight` that is not `held` runs in the kernel. It is in its
 //!   space's `flying`, unless its call stays out of the space.
 //! - **TRACER-3** any request to a stopped task may find that it has been killed. That is no error:
 //!   a later wait reports its death, and its flight is settled at its exit event.
 //! - **TRACER-4** a space is dropped when its last task has passed its exit event (or was seen dead
-//!   without one). It is compared while one of its tasks is stopped at that event and no other will
-//!   use it any more (`exits`).
-//! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other
+//!   without one). It is compared while one of its tasks is stopped at that event and no other task
+//!   will use it any more (`exits`).
+//! - **TRACER-5** stopped tasks are served in turn: a task waits for at most one stop of each other
 //!   task (`turns`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as long as without a recorder
@@ -75,8 +75,8 @@ const HOLD_LIMIT_NS: u64 = 20_000_000;
 /// or for the recorder.
 const BUSY_LIMIT_NS: u64 = 1_000_000_000;
 
-/// A task that has been stopped for longer than this is checked again before it is resumed: it may
-/// have been killed. A check each time would cost more than it finds. In nanoseconds.
+/// A task that was stopped for longer than this is checked before it is resumed, because it may
+/// have been killed. Checking every time would cost more than it saves. In nanoseconds.
 const LONG_NS: u64 = 20_000;
 
 /// A call that has been entered and has not returned.
@@ -87,7 +87,7 @@ struct Flight {
     /// When the call was let into the kernel.
     go_ns: u64,
     held: bool,
-    /// Whether another call of the space was in flight at some moment of this one.
+    /// Whether another call of the space was in the kernel at some moment of this one.
     overlapped: bool,
     /// For a call that makes a task.
     creation: Option<Creation>,
@@ -95,14 +95,14 @@ struct Flight {
     x32: bool,
     /// The decision of the engine in charge.
     decision: Decision,
-    /// Registers that hold other values while the call is made.
+    /// Registers that have other values during the call, with their former values.
     former: [Option<admit::Former>; 2],
     from: Caller,
 }
 
 impl Flight {
-    /// Whether other calls must wait for this one: it is in the kernel and short. If `all`, they
-    /// wait for any call, also for one that may block. In both cases the wait is limited in time.
+    /// Whether other calls must wait for this one: it is in the kernel and short. With `all` they
+    /// also wait for a call that may block. In both cases the wait is limited in time.
     fn blocks(&self, tid: Tid, now: u64, all: bool, patience: Option<u64>) -> bool {
         let since = now.saturating_sub(self.go_ns);
         let (hold, busy) = patience.map_or((HOLD_LIMIT_NS, BUSY_LIMIT_NS), |limit| (limit, limit));
@@ -134,12 +134,12 @@ struct Task {
     repeat: Repeat,
     /// For the first task of a process: the process has had other threads.
     threaded: bool,
-    /// For the first task of a process: it was detached at its exit event while other threads were
-    /// left, and will not be reported again. The status of the process, as far as it is known.
+    /// For the first task of a process: it was detached at its exit event before other threads, and
+    /// will not be reported again. The status of the process, as far as it is known.
     detached_status: Option<i32>,
     /// It waits in the kernel until its child of `vfork` has its own space.
     waits_for_child: bool,
-    /// It is stopped at the entry of a call, or has gone on from there.
+    /// It is at the entry of a call, stopped or just resumed.
     at_entry: bool,
     request: StopRequest,
 }
@@ -191,11 +191,11 @@ struct Traffic {
 pub(crate) struct Tracer<'a> {
     tasks: HashMap<Tid, Task>,
     reports: Reports,
-    /// Tasks that stand at their exit events, and since when. They wait there until it is known
+    /// Tasks stopped at their exit events, and since when. They wait there until it is known
     /// whether they are the last of their spaces.
     ending: Vec<(Tid, u64)>,
     spaces: HashMap<SpaceId, (Space, Traffic)>,
-    /// `None`: the process was running before.
+    /// `None`: the process was already running.
     started: Option<Started>,
     attached: Option<Attached>,
     root: Tid,
@@ -221,7 +221,7 @@ pub(crate) struct Tracer<'a> {
 
 /// Runs the program to the end of its last process.
 pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
-    // Done before there is a child that a wait could report.
+    // Before the fork, because this makes children too, which a wait could report.
     samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     let started = launch::start(options)?;
@@ -246,7 +246,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 }
 
 impl<'a> Tracer<'a> {
-    /// A tracer without tasks. Reports to the sink that the signals are taken.
+    /// A tracer without tasks. Tells the sink that the signals are handled from now on.
     fn new(root: Tid, start_ns: u64, signals: Signals, sink: &'a mut dyn Sink) -> Tracer<'a> {
         let mut journal = Journal::new(sink, start_ns);
         journal.ready();
@@ -276,7 +276,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Sums up the recording, which is over.
+    /// Returns the result of the recording, which is over.
     fn finish(mut self) -> Result<Outcome, RecordError> {
         let (start_ns, now) = (self.journal.start_ns, sys::now_ns());
         self.journal.counters.wall_ns = now - start_ns;
@@ -371,9 +371,9 @@ impl Tracer<'_> {
         self.go(tid, if in_call || self.how.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
-    /// Resumes a task, unless it has been killed since it stopped. Such a task is stopped at its
-    /// exit event by now and is left there: its report has been heard already, or a later wait
-    /// brings it.
+    /// Resumes a task, unless it has been killed since it stopped. A killed task is now stopped at
+    /// its exit event and is left there: the report of that was received, or comes with a later
+    /// wait.
     fn go(&mut self, tid: Tid, how: Go, signal: i32) {
         if self.park(tid, signal) {
             return;
@@ -403,8 +403,8 @@ impl Tracer<'_> {
             Ok(SyscallInfo::Entry { filter: Some(data), .. })
                 if self.how.every_call || data != u32::from(seccomp::DATA) =>
             {
-                // A filter of the program asked for a tracer. Without a recorder there would be
-                // none, and the call would get ENOSYS.
+                // A filter of the program asked for a tracer. Without a recorder there is no
+                // tracer, and the call gets ENOSYS.
                 if let Err(error) = ptrace::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX)
                     && !launch::gone(&error)
                 {
@@ -502,7 +502,7 @@ impl Tracer<'_> {
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         let mut go = Vec::new();
         while let Some(tid) = traffic.held.front().copied() {
-            // It was killed while it was held, and its end is yet to be served.
+            // It was killed while it was held, and the report of its end waits in `heard`.
             if self.reports.heard.iter().any(|(t, _)| *t == tid) {
                 traffic.held.pop_front();
                 if let Some(task) = self.tasks.get_mut(&tid) {
@@ -547,8 +547,7 @@ impl Tracer<'_> {
 
     /// Ends a task's flight and has its space account for the call.
     fn land(&mut self, tid: Tid, result: i64) {
-        /// ERESTARTSYS to ERESTART_RESTARTBLOCK: the call has done nothing and will be entered
-        /// again.
+        /// ERESTARTSYS to ERESTART_RESTARTBLOCK: the call has done nothing and will be restarted.
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(flight) = task.flight.take() else { return };
@@ -566,13 +565,13 @@ impl Tracer<'_> {
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        // The recorder's own filter is why, unless the program has one too.
+        // The recorder's filter is the cause, unless the program has a filter too.
         if flight.decoded.asks_for_strict_mode() && result == -i64::from(libc::EINVAL) && !task.filtered {
             self.journal.of(task.known).lacks(Lack::StrictMode, proc::name(tid));
         }
         if flight.decoded.has_set_filter(result) {
             let tgid = task.tgid;
-            // What it refuses does not come to the recorder's filter.
+            // Calls that the program's filter refuses do not reach the recorder's filter.
             if !task.filtered && !self.how.every_call {
                 self.journal.of(task.known).lacks(Lack::Filtered, proc::name(tid));
             }
@@ -588,7 +587,7 @@ impl Tracer<'_> {
         traffic.flying.retain(|t| *t != tid);
         traffic.held.retain(|t| *t != tid);
         let makes_task = flight.decoded.call.makes_task();
-        // A task that was made is reported by its own event.
+        // A new task is reported by its own event.
         let no_task = makes_task && (-4095..0).contains(&result);
         let is_told = if makes_task { no_task } else { !flight.decoded.stays_out() };
         if is_told && !RESTARTS.contains(&result) && !flight.held {

@@ -7,15 +7,14 @@
 
 use super::*;
 
-/// A new task before it exists: the call that makes it.
+/// A task that is being made: the call that makes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Creation {
     /// The clone flags, if they could be read.
     flags: Option<u64>,
-    /// The end of the stack that the task begins with: 0 for the caller's, or if it could not be
-    /// read.
+    /// The end of the new task's stack; 0: the caller's stack, or the value could not be read.
     stack: u64,
-    /// The change that was made for the call, in the caller and in its copy.
+    /// The change that was made for the call: in the caller, and copied to the child.
     undo: Option<Undo>,
 }
 
@@ -37,15 +36,15 @@ impl Undo {
         let _ = ptrace::set_word(tid, self.0, self.1); // the task may have ended
     }
 
-    /// What is left to undo in the new task: it has registers of its own, and the memory of the
-    /// caller, which goes on first, if it shares that.
+    /// The part of the change to undo in the new task. It has its own registers. If it shares the
+    /// caller's memory, that is undone by the caller, which goes on first.
     fn of_child(self, shares: bool) -> Option<Undo> {
         (!shares || matches!(self.0, Word::Register(_))).then_some(self)
     }
 }
 
-/// Reads the flags of a call that makes a task, at the call's entry, and removes CLONE_UNTRACED if
-/// it `may_change` them.
+/// Reads the flags of a call that makes a task, at the call's entry. Removes CLONE_UNTRACED if
+/// `may_change`.
 pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded, may_change: bool) -> Option<Creation> {
     let made = |flags| Some(Creation { flags, stack: 0, undo: None });
     let (flags, at, stack) = match decoded.call {
@@ -74,12 +73,12 @@ impl Tracer<'_> {
     pub(super) fn task_created(&mut self, tid: Tid, event: i32) {
         let child = match ptrace::event_message(tid, event) {
             Ok(child) => child as Tid,
-            // The parent was killed: its end is reported, and the child is adopted as an orphan.
+            // The parent was killed: its end is reported, and the child adopted as an orphan.
             Err(error) if launch::gone(&error) => return,
             Err(_) => return self.go(tid, Go::Cont, 0),
         };
         let now = sys::now_ns();
-        // It was in the list of threads when the recorder attached to the process.
+        // The child was among the threads that the recorder attached to.
         let known = self.attached.is_some() && self.tasks.contains_key(&child);
         let Some(parent) = self.tasks.get_mut(&tid) else { return };
         parent.waits_for_child = event == libc::PTRACE_EVENT_VFORK;
@@ -133,8 +132,8 @@ impl Tracer<'_> {
                 self.journal.of(known && traffic.recorded).write(event);
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
-                // `overlapped` counts too. A call that was entered before the recorder attached has
-                // no known beginning.
+                // `overlapped` counts too. If the call began before the attachment, its beginning
+                // is unknown.
                 let alone = flight.map_or(self.attached.is_none(), |f| !f.overlapped);
                 let quiet = traffic.flying.is_empty() && alone;
                 let new = of_parent.fork(self.next_space, who, quiet, from, self.journal.of(known));
@@ -157,7 +156,7 @@ impl Tracer<'_> {
         let task = Task { undo, dying, filtered, last_space, known, shares_of, ..Task::new(tgid, space, personality) };
         self.tasks.insert(child, task);
         self.resume(tid, 0);
-        // If its first stop has not come yet, a later wait reports it.
+        // If its first stop has not been reported yet, a later wait reports it.
         if let Some(status) = self.reports.early.remove(&child) {
             self.dispatch(child, status);
         }
@@ -165,12 +164,12 @@ impl Tracer<'_> {
 
     /// Adopts tasks whose parent was killed before it could report them.
     ///
-    /// Done after every report: a task of a process that is being killed may wait for the recorder
-    /// at its exit event, and all the others may wait for that task.
+    /// Done after every report: a task of a dying process may wait for the recorder at its exit
+    /// event, and all its other tasks may wait for that task.
     pub(super) fn adopt_orphans(&mut self) {
         let making = |t: &Task| t.flight.is_some_and(|f| f.decoded.call.makes_task());
         if self.tasks.values().any(making) {
-            return; // the report may still come
+            return; // the parent's report may still come
         }
         for (tid, status) in std::mem::take(&mut self.reports.early) {
             if !libc::WIFSTOPPED(status) {
@@ -179,8 +178,8 @@ impl Tracer<'_> {
             let tgid = proc::thread_group(tid).unwrap_or(tid);
             let now = sys::now_ns();
             let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
-            // A thread of a process that is being killed gets no space: it will not run again, and
-            // only has to be resumed so that it can end.
+            // A thread of a dying process gets no space: it will not run again, and is resumed only
+            // so that it can end.
             let mut id = None;
             let mut known = self.tasks.get(&tgid).is_some_and(|leader| leader.known);
             if tgid == tid {

@@ -1,8 +1,8 @@
 //! The recorder as a job of a shell: it stops when the program stops, so that the shell sees its
 //! job stop, and continues the program when it is continued.
 //!
-//! Both are delayed a little: a SIGCONT to the whole job may be on its way to the program, and its
-//! report comes a little later than that of the stop. Knows only the task that stopped.
+//! Both happen after a short delay: a SIGCONT to the whole job may be on its way to the program,
+//! and is reported a little later than the stop. Knows only the task that stopped.
 //!
 //! - **JOB-CONTROL-1** `due` reports each stop and each continuation at most once.
 

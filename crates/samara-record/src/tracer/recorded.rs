@@ -5,8 +5,8 @@
 //! It knows only the names of programs. It does not know when the recording starts and stops
 //! (`switch`).
 //!
-//! - **FOLLOW-1** a space is recorded from its first event on, which has all of its areas, or not
-//!   at all. So every recorded space can be replayed.
+//! - **FOLLOW-1** a space is recorded completely or not at all: its first event has all of its
+//!   areas. So every recorded space can be replayed.
 //! - **FOLLOW-2** the end of a process is recorded if one of its spaces was. A process that loads a
 //!   program that is not followed has an `Exec` event without areas.
 //! - **FOLLOW-3** if a process that is not recorded shares a recorded space (`vfork`), its calls on
@@ -54,8 +54,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Counts a process that is recorded from now on, unless it was before. Returns whether it is
-    /// the first of all.
+    /// Counts a process that is recorded from now on, unless it was counted before. Returns whether
+    /// it is the first of all.
     pub(super) fn begin(&mut self, tid: Tid) -> bool {
         if let Some(task) = self.tasks.get_mut(&tid)
             && !std::mem::replace(&mut task.known, true)
@@ -73,7 +73,7 @@ impl Tracer<'_> {
         self.journal.write(event);
     }
 
-    /// A note, if nothing was recorded.
+    /// Adds a note if nothing was recorded.
     pub(super) fn note_nothing(&mut self) {
         let why = match (&self.how.follow, self.switch.start_on()) {
             _ if self.first.is_some() => return,
@@ -90,7 +90,7 @@ impl Tracer<'_> {
     }
 }
 
-/// The program that a task runs; empty if that is not known.
+/// The path of a task's program; empty if it is not known.
 fn exe(tid: Tid) -> PathBuf {
     std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ const IF_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Data of the recorder's stops, which distinguishes them from those of the program's own filters.
+/// The SECCOMP_RET_DATA of the recorder's stops. The program's own filters use other values.
 pub(crate) const DATA: u16 = 0x5a4d;
 const STOP: u32 = libc::SECCOMP_RET_TRACE | DATA as u32;
 
@@ -27,13 +27,13 @@ fn op(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// Tests the accumulator, and skips `over` instructions if the test fails.
+/// Tests the accumulator: if the test fails, skips `over` instructions.
 fn unless_skip(code: u16, k: u32, over: usize) -> libc::sock_filter {
     debug_assert!(over < 256);
     libc::sock_filter { code, jt: 0, jf: over as u8, k }
 }
 
-/// The blocks for one table; the accumulator holds the number at the start of each.
+/// The blocks for one table. At the start of each the accumulator holds the call's number.
 fn table(rows: &[Number]) -> Vec<libc::sock_filter> {
     let mut out = Vec::new();
     let mut done: Vec<u32> = Vec::new();
@@ -43,7 +43,7 @@ fn table(rows: &[Number]) -> Vec<libc::sock_filter> {
         }
         done.push(row.nr);
         let mut body = Vec::new();
-        // A number may be in several rows with different argument values: one block serves them
+        // A number may be in several rows with different argument values. One block serves them
         // all.
         for same in rows.iter().filter(|r| r.nr == row.nr) {
             match same.when {

@@ -33,15 +33,15 @@ fn agrees_with_decode_for_every_number() {
     let mut stops = 0;
     for arch in [arch::AUDIT_NATIVE, arch::AUDIT_COMPAT] {
         for nr in (0..700).chain(0x4000_0000..0x4000_02bc) {
-            // All of them where a number means what it does in most programs.
+            // All argument values, where a number has its usual meaning.
             let all = arch == arch::AUDIT_NATIVE && nr < 0x4000_0000;
             for &value in &interesting[..if all { interesting.len() } else { 4 }] {
                 for at in 0..2 {
                     let mut args = [0u64; 6];
                     args[at] = value;
                     let stop = run(arch, nr, args) == STOP;
-                    // x32 has its own numbers for ioctl, execve, io_setup and execveat; there the
-                    // x86-64 numbers mean nothing that the recorder stops for.
+                    // x32 has its own numbers for ioctl, execve, io_setup and execveat. Their
+                    // x86-64 numbers are no calls that the recorder stops for.
                     let ours = arch::decode(arch, u64::from(nr), args, |_, _| true).is_some();
                     assert_eq!(stop, ours, "arch {arch:x} nr {nr:x} args {args:x?}");
                     stops += u32::from(stop);

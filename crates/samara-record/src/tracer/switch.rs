@@ -3,10 +3,10 @@
 //!
 //! It does not know how signals come (`os::signals`), nor how a process is let go (`let_go`).
 //!
-//! - **SWITCH-1** while the switch is not on, no space or process counts as recorded: nothing is
-//!   written to the journal, or counted there.
+//! - **SWITCH-1** while the switch is off, no space or process counts as recorded: nothing is
+//!   written to the journal or counted in it.
 //! - **SWITCH-2** the first event of each process that lives at the start is a `Found` with all
-//!   areas of its model. So FOLLOW-1 holds. A call that has not been settled then is not in that
+//!   areas of its model, so FOLLOW-1 holds. A call that is not settled by then is not in that
 //!   model, and has its own event later.
 //! - **SWITCH-3** the recording starts once and stops once.
 
@@ -35,7 +35,7 @@ impl Switch {
         Switch { start_on, stop_on, phase: if start_on.is_some() { Phase::Waits } else { Phase::On } }
     }
 
-    /// The signals that are taken.
+    /// The signals that the recorder handles.
     pub(super) fn signals(&self) -> Vec<c_int> {
         self.start_on.into_iter().chain(self.stop_on).map(Signal::number).collect()
     }
@@ -56,7 +56,7 @@ impl Switch {
 
 impl Tracer<'_> {
     /// Starts or stops the recording if signals ask for it. Both at once: a start, then a stop.
-    /// While the process is let go, both are ignored.
+    /// Both are ignored while the process is let go.
     pub(super) fn switch(&mut self, asked: &sys::Asked) {
         if self.is_letting_go() {
             return;
@@ -71,7 +71,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Records every living process that is followed.
+    /// Starts recording every live process that is followed.
     fn start(&mut self, signal: Signal) {
         let now = sys::now_ns();
         self.switch.phase = Phase::On;
@@ -82,7 +82,7 @@ impl Tracer<'_> {
         self.journal.note(format!("recorded from {seconds:.3} s on, when {signal} came"));
         self.journal.started();
         let in_kernel = self.spaces_with_calls();
-        // The process whose space it is.
+        // The process that each space belongs to.
         let mut owners = HashMap::new();
         for (pid, tid) in self.processes() {
             let Some(id) = self.tasks.get(&tid).and_then(|task| task.space).filter(|_| self.follows(pid)) else {
@@ -111,7 +111,7 @@ impl Tracer<'_> {
         let seconds = self.seconds(now);
         self.journal.note(format!("recorded until {seconds:.3} s, when {signal} came"));
         if self.attached.is_some() {
-            return self.begin_to_let_go(); // what happens until all tasks stand is recorded
+            return self.begin_to_let_go(); // until all tasks are stopped, recording goes on
         }
         self.switch.phase = Phase::Over;
         let in_kernel = self.spaces_with_calls();
@@ -135,8 +135,8 @@ impl Tracer<'_> {
         self.journal.complete();
     }
 
-    /// The processes that have a space, the first one of the program and then ascending, each with
-    /// a task of it: the first one if it goes on.
+    /// The processes that have a space: the program's first one, then the others ascending. Each
+    /// with one of its tasks: the first one if it goes on.
     fn processes(&self) -> Vec<(Tid, Tid)> {
         let ending: HashSet<Tid> = self.ending.iter().map(|(tid, _)| *tid).collect();
         let mut all: BTreeMap<(bool, Tid), (bool, bool, Tid)> = BTreeMap::new();
@@ -154,7 +154,7 @@ impl Tracer<'_> {
         self.tasks.values().filter(flying).filter_map(|task| task.space).collect()
     }
 
-    /// Seconds since the beginning, as in the times of events.
+    /// Seconds since the beginning, like the times of events.
     fn seconds(&self, now: u64) -> f64 {
         now.saturating_sub(self.journal.start_ns) as f64 / 1e9
     }

@@ -1,9 +1,8 @@
-//! Collects the reports of tasks first, then serves them in the order in which they came.
+//! Collects the reports of tasks first, then serves them in the order of their arrival.
 //!
-//! A wait for any task reports the youngest stopped one. If reports were served at once, a task
-//! that stops all the time would be served for ever, and older ones never. So the reports of all
-//! stopped tasks are collected and served, one after the other, before the next are collected. A
-//! lone task is waited for directly.
+//! A wait for any task reports the most recently stopped one. If reports were served at once, a
+//! task that stops all the time would starve the others. So the reports of all stopped tasks are
+//! collected and served, before the next are collected. A lone task is waited for directly.
 //!
 //! - **TURNS-1** a task has one report in `heard`. A second one means that the task has left the
 //!   stop of the first: it was killed, or another thread took its id by loading a program.
@@ -17,13 +16,13 @@ const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
 /// The reports of tasks.
 pub(super) struct Reports {
-    /// Those that are not served yet, in order; one per task.
+    /// Reports that are not served yet, in order; one per task.
     pub(super) heard: VecDeque<(Tid, i32)>,
-    /// When the current one began to be served.
+    /// When serving the current report began.
     pub(super) served_ns: u64,
-    /// When those of all stopped tasks were last collected.
+    /// When the reports of all stopped tasks were last collected.
     pub(super) collected_ns: u64,
-    /// The last ones of tasks that came before the event of their parent.
+    /// The last report of each task that came before its parent's event.
     pub(super) early: HashMap<Tid, i32>,
 }
 
@@ -36,7 +35,7 @@ impl Reports {
 impl Tracer<'_> {
     /// Serves all tasks until the last one has ended.
     pub(super) fn watch(&mut self) -> Result<(), RecordError> {
-        // All pending reports have been heard, and `ending` was looked at.
+        // Whether `ending` was checked since all pending reports were received.
         let mut looked = false;
         loop {
             if self.signals.waiting() {
@@ -45,8 +44,8 @@ impl Tracer<'_> {
             if self.let_go() {
                 return Ok(());
             }
-            // Children that the recording thread had before the recording do not count: their ends
-            // are not waited for.
+            // Children that the recording thread had before do not count: the recording does not
+            // wait for their ends.
             let last = self.tasks.is_empty() && self.reports.early.is_empty();
             let ends = !self.ending.is_empty();
             let pause = self.signals.pause();
@@ -94,8 +93,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Whether more than one task may report something. Tasks that are held at the entry of a call
-    /// do not.
+    /// Whether more than one task may report something. Tasks held at the entry of a call do not
+    /// report.
     fn several(&self) -> bool {
         let mut spaces = self.spaces.values();
         let only = spaces.next().filter(|_| spaces.next().is_none());
@@ -134,7 +133,7 @@ impl Tracer<'_> {
     fn serve(&mut self) {
         let mut waited = false;
         while let Some((tid, status)) = self.reports.heard.pop_front() {
-            // The handler of a stop at a call finds out by itself whether the task is still there.
+            // The handler of a call's stop checks by itself whether the task is still there.
             let call =
                 matches!((status >> 16, libc::WSTOPSIG(status)), (libc::PTRACE_EVENT_SECCOMP, _) | (0, CALL_STOP));
             self.reports.served_ns = sys::now_ns();
@@ -155,8 +154,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Whether a task that reported `event` is stopped at its exit event by now, or is another
-    /// thread that has loaded a program. A later wait reports that.
+    /// Whether a task that reported `event` is now stopped at its exit event, or is another thread
+    /// that has loaded a program. A later wait reports that.
     pub(super) fn moved(&self, tid: Tid, event: i32) -> bool {
         ptrace::event(tid)
             .is_some_and(|now| now != event && [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&now))
@@ -171,8 +170,8 @@ impl Tracer<'_> {
             if self.tasks.contains_key(&self.root) && self.status.is_none() {
                 sys::kill(self.root, signal);
             } else {
-                // Only daemons are left. Without a recorder their memory calls would fail, so they
-                // end with the recording.
+                // Only daemons are left. They end with the recording, because their memory calls
+                // would fail without it.
                 self.journal.note(format!("signal {signal} ended the recording and killed the remaining processes"));
                 self.tasks.values().for_each(|task| sys::kill(task.tgid, libc::SIGKILL));
             }

@@ -1,4 +1,4 @@
-//! Calls as the BPF programs report them: whole in the ring, or in part in their slots. Hands out
+//! Reads the BPF programs' reports of calls: whole in the ring, or in part in their slots. Returns
 //! each entry, write section and return once. Knows no maps and no programs.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) const STEP: u32 = 1024;
 /// Most sections in a record.
 const SECTIONS: usize = 4;
 
-/// Words of a call before its sections, of a section, and of a whole slot.
+/// Words of a call before its sections; of one section; of a whole slot.
 const HEAD_WORDS: usize = 11;
 const SECTION_WORDS: usize = 5;
 pub(super) const CALL_WORDS: usize = HEAD_WORDS + SECTIONS * SECTION_WORDS;
@@ -42,7 +42,7 @@ pub(super) struct Call {
     tid: Tid,
     pid: Tid,
     nr: u32,
-    /// How many sections came before these.
+    /// Number of its sections before `sections`.
     base: u32,
     args: [u64; 6],
     sections: SmallVec<[Section; 1]>,
@@ -51,13 +51,13 @@ pub(super) struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Section {
     mm: u64,
-    /// Time, task, and how many areas there were. 0: it has not ended.
+    /// Time, task and number of areas. Time 0: the section has not ended.
     locked: (u64, Tid, u32),
     unlocked: (u64, Tid, u32),
 }
 
 impl Call {
-    /// Of the words of a slot, or of those that a record has of them.
+    /// Reads a call from the words of a slot, or of a record, which repeats them.
     fn of(word: impl Fn(usize) -> u64) -> Call {
         let half = |at: usize, shift: u32| (word(at) >> shift) as u32;
         let section = |at: usize| Section {
@@ -78,8 +78,8 @@ impl Call {
     }
 }
 
-/// The calls that were entered up to a time and have not returned, each with its slot; and whether
-/// all of them could be read (BPF-CALL-2).
+/// The calls that were entered up to `until` and have not returned, each with its slot. False: a
+/// slot kept changing and could not be read (BPF-CALL-2).
 pub(super) fn long(slots: &Words, most: u32, until: u64) -> (Vec<(u32, Call)>, bool) {
     let word = |slot: u32, at: usize| slots.load(slot as usize * CALL_WORDS + at);
     let used = word(0, 10).min(u64::from(most) - 1) as u32;
@@ -93,7 +93,7 @@ pub(super) fn long(slots: &Words, most: u32, until: u64) -> (Vec<(u32, Call)>, b
             if entered == 0 || entered > until {
                 return Some(None);
             }
-            // How many sections there are is read before them.
+            // The number of sections is read before the sections.
             let n = word(slot, 10);
             let call = Call::of(|at| if at == 10 { n } else { word(slot, at) });
             let is_same = word(slot, 0) == version && word(slot, 1) == entered && call.entered == entered;
@@ -107,21 +107,21 @@ pub(super) fn long(slots: &Words, most: u32, until: u64) -> (Vec<(u32, Call)>, b
     (all, whole)
 }
 
-/// What was handed out of the last call of a slot.
+/// The parts of a slot's last call that were returned already.
 #[derive(Debug, Default)]
 struct Reported {
     entered: u64,
     is_entered: bool,
     is_over: bool,
     base: u32,
-    /// Of the sections from `base` on: how many began, and which ended.
+    /// For the sections from `base` on: how many began, and which ended.
     begun: usize,
     ended: [bool; SECTIONS],
-    /// The copy of the stack, and the entry of its call.
+    /// The copy of the stack, with the entry time of its call.
     stack: Option<(u64, Arc<Copied>)>,
 }
 
-/// What was handed out of the calls of all slots.
+/// The parts of calls that were returned already, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<Reported>);
 
@@ -134,12 +134,12 @@ impl Calls {
         &mut self.0[slot]
     }
 
-    /// Hands out what a call did so far.
+    /// Returns the new parts of a call that is not over.
     pub(super) fn so_far(&mut self, slot: u32, call: &Call, out: &mut Vec<Record>) {
         self.reported(slot).report(call, out);
     }
 
-    /// Hands out what a record of the ring has.
+    /// Returns the new parts of a ring record.
     pub(super) fn record(&mut self, bytes: &[u8], copies: &mut Copies, out: &mut Vec<Record>) {
         let word = |at: usize| -> u64 {
             let bytes = bytes.get(at * 8..).and_then(|rest| rest.first_chunk());
@@ -176,7 +176,7 @@ impl Calls {
 }
 
 impl Reported {
-    /// Hands out what was not yet. What an older look at the slot has was.
+    /// Returns the parts that are new. A look at the slot that is older than the last one has none.
     fn report(&mut self, call: &Call, out: &mut Vec<Record>) {
         if call.entered < self.entered || (call.entered == self.entered && (self.is_over || call.base < self.base)) {
             return;
@@ -253,7 +253,7 @@ mod tests {
         out.drain(..).map(|record| (record.time, kind(&record))).collect()
     }
 
-    /// A short call is in its record alone.
+    /// A short call is reported by its record alone.
     #[test]
     fn a_call_is_entered_with_its_sections() {
         let (mut calls, mut out) = (Calls::default(), Vec::new());
@@ -262,8 +262,8 @@ mod tests {
         assert_eq!(kinds(&mut out), [(10, 'e'), (20, 'l'), (30, 'u'), (50, 'r')]);
     }
 
-    /// BPF-ORDER-1: what a slot had is not handed out again. A look that came late hands out
-    /// nothing.
+    /// BPF-ORDER-1: parts that came from a slot are not returned again. A look that arrives late
+    /// returns nothing.
     #[test]
     fn what_a_long_call_did_is_entered_once() {
         let (mut calls, mut out) = (Calls::default(), Vec::new());

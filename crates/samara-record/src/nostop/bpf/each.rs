@@ -1,6 +1,5 @@
-//! Attaches the BPF programs of calls to the tracepoints of each recorded call. System calls of
-//! other kinds, in all processes, are slowed half as much as by programs at all calls. Knows no
-//! records.
+//! Attaches the BPF programs to the tracepoints of each recorded call. This slows other system
+//! calls, in all processes, half as much as programs at all calls do. Knows no records.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,8 +13,8 @@ use crate::nostop::source::Asked;
 use crate::nostop::tracefs::Tracefs;
 use crate::os::closing::close_apart;
 
-/// Attached programs. They end when this goes, which takes the kernel some 36 ms for each event:
-/// see [`close_apart`].
+/// Attached programs. Dropping this detaches them, which takes the kernel some 36 ms for each
+/// event: see [`close_apart`].
 #[derive(Debug)]
 pub(super) struct EachCall(Vec<Event>);
 
@@ -48,8 +47,8 @@ impl EachCall {
     /// Calls that this kernel does not have are left out.
     fn attach(&mut self, tracefs: &Tracefs, name: &str, program: i32) -> io::Result<()> {
         let Some(tracepoint) = tracefs.tracepoint(name)? else { return Ok(()) };
-        // On which processor the event is does not matter: the program runs on all. The event
-        // itself counts nothing.
+        // The event's processor does not matter: the program runs on all. The event itself counts
+        // nothing.
         let event = perf::open(Counts::Tracepoint(tracepoint.number), Of::All, 0, 1, 0)?;
         event.disable();
         event.run(program)?;

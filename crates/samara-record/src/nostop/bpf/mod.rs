@@ -1,11 +1,11 @@
-//! What the BPF programs of `bpf/nostop.bpf.c` see, as the records that perf events give: loads the
-//! programs, and turns what they wrote into records. Knows no order, and not what a record means.
+//! Loads the BPF programs of `bpf/nostop.bpf.c`, and turns their output into records like those of
+//! perf events. Knows no order, and not what a record means.
 //!
-//! - **BPF-ORDER-1** [`Bpf::read`] hands out everything up to a time: what calls did that are over
-//!   is in the ring (BPF-CALL-1), and what long calls did so far is in their slots. The record of a
-//!   call repeats what its slot had; that is left out. Where a slot was about to change, or the
-//!   ring has a record that is not complete, it says that something is missing.
-//! - **BPF-ORDER-2** a loss begins at the last look at the counts and ends at this one.
+//! - **BPF-ORDER-1** [`Bpf::read`] returns everything up to a time: finished calls from the ring
+//!   (BPF-CALL-1), and the finished parts of long calls from their slots. A call's ring record
+//!   repeats the content of its slot; the repetition is dropped. `read` returns false if a slot was
+//!   changing, or if the ring has an incomplete record.
+//! - **BPF-ORDER-2** a loss lasts from the previous look at the loss counts to the present one.
 
 mod calls;
 mod each;
@@ -43,7 +43,7 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("ended", "sched_process_exit"),
 ];
 
-/// Those at all calls, where they cannot be at each.
+/// The programs at all calls, where they cannot be attached to each call.
 const ALL_CALLS: [(&str, &str); 2] = [("all_exit", "sys_exit"), ("all_enter", "sys_enter")];
 
 /// Values of `recording`.
@@ -51,7 +51,7 @@ const NONE: u32 = 0;
 const AT_EACH: u32 = 1;
 const AT_ALL: u32 = 2;
 
-/// Most tasks that have made a call and live. Calls of others are lost.
+/// Most live tasks that have made a call. Calls of further tasks are lost.
 const SLOTS: u32 = 1 << 15;
 
 /// Bytes of a cache line.
@@ -60,28 +60,28 @@ const LINE: usize = 64;
 /// Most bytes of the ring, which one thread reads.
 const MOST_BYTES: usize = 128 << 20;
 
-/// The event of all records from here.
+/// The event number of all records from BPF.
 const EVENT: u64 = u64::MAX;
 
 pub(in super::super) struct Bpf {
-    /// `None`: it is over.
+    /// `None`: the recording is over.
     programs: Option<Ebpf>,
-    /// Closed last: that may take seconds, in which the rings would not be read.
+    /// Closed last, because closing may take seconds, in which the rings would not be read.
     _each: Option<EachCall>,
     /// Which programs record calls: see `bpf/nostop.bpf.c`.
     recording: Array<MapData, u32>,
-    /// Why the programs are at all calls. `None`: they are at the recorded ones alone.
+    /// Why the programs run at all calls. `None`: they run at the recorded calls only.
     pub(in super::super) at_all_calls: Option<String>,
     ring: RingBuf<MapData>,
-    /// How far the ring was read and written.
+    /// The ring's read and write positions.
     positions: Words,
     slots: Words,
     watched: HashMap<MapData, u32, u32>,
-    /// The processes in it.
+    /// The processes in `watched`.
     roots: Vec<Tid>,
-    /// The records that each processor lost, in a cache line of its own.
+    /// Number of lost records per processor, each in its own cache line.
     lost: Words,
-    /// The losses when they were last looked at, and that time.
+    /// The sum of losses at the last look, and the time of that look.
     known: u64,
     looked: u64,
     calls: Calls,
@@ -96,10 +96,10 @@ impl Bpf {
         let btf = Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
         let steps = match asked.stack {
             0 => 0,
-            bytes => bytes.div_ceil(STEP) + 1, // the first one may be in front of the stack
+            bytes => bytes.div_ceil(STEP) + 1, // the first step may begin below the stack pointer
         };
         let bytes = asked.bytes.next_power_of_two().clamp(sys::page_size() as usize, MOST_BYTES);
-        // A record is smaller than this.
+        // Upper bound of a record's size.
         let record = u64::from(steps) * u64::from(STEP) + 512;
         let (all, group) = match asked.whose {
             Whose::Process => (0u32, 0u64),
@@ -184,12 +184,12 @@ impl Bpf {
         Ok(())
     }
 
-    /// The others have ended: other processes may get their numbers.
+    /// Forgets all other processes. They have ended, and new processes may get their numbers.
     pub(in super::super) fn forget_all_but(&mut self, follows: impl Fn(Tid) -> bool) {
         self.roots.retain(|pid| {
             let stays = follows(*pid);
             if !stays {
-                let _ = self.watched.remove(&(*pid as u32)); // it is gone already
+                let _ = self.watched.remove(&(*pid as u32)); // an error means that it is gone
             }
             stays
         });
@@ -200,8 +200,8 @@ impl Bpf {
         self.filled.0.as_raw_fd()
     }
 
-    /// Hands out what was recorded since the last time: all up to `until`, and perhaps more. False:
-    /// something may be missing, which is there the next time (BPF-ORDER-1).
+    /// Returns the records since the last call: all up to `until`, and perhaps later ones. False:
+    /// something may be missing, and comes with a later call (BPF-ORDER-1).
     pub(in super::super) fn read(
         &mut self,
         until: u64,
@@ -209,7 +209,7 @@ impl Bpf {
         copies: &mut Copies,
         out: &mut Vec<Record>,
     ) -> bool {
-        // Takes the event of the wake-up away.
+        // Consumes the wake-up event.
         let _ = self.filled.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
         let (long, whole) = calls::long(&self.slots, SLOTS, until);
         let end = self.written();
@@ -245,13 +245,13 @@ impl Bpf {
 
     /// Ends the recording. Records in the ring stay.
     pub(in super::super) fn disable(&mut self) {
-        // This ends it. The programs go one after another.
+        // This ends it at once. The programs are detached one after another.
         let _ = self.recording.set(0, NONE, 0);
         self.programs = None;
     }
 }
 
-/// Why the programs cannot be loaded, as far as that is known before.
+/// Why the programs cannot be loaded, as far as that is known before trying.
 fn missing() -> Result<(), String> {
     const BPF: u64 = 1 << 39;
     const PERFMON: u64 = 1 << 38;

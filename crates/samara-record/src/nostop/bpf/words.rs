@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, ptr};
 
-/// Words that the kernel changes, and that are only read here.
+/// A map of words that the kernel changes and samara only reads.
 #[derive(Debug)]
 pub(super) struct Words {
     at: *mut u64,
@@ -14,7 +14,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// The first bytes of what this descriptor maps.
+    /// Maps the first bytes of a descriptor.
     pub(super) fn of(fd: RawFd, bytes: usize) -> io::Result<Words> {
         // SAFETY: a new map at a place that the kernel chooses.
         let at = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
@@ -24,12 +24,12 @@ impl Words {
         Ok(Words { at: at.cast(), words: bytes / 8 })
     }
 
-    /// How many there are.
+    /// Number of words.
     pub(super) fn len(&self) -> usize {
         self.words
     }
 
-    /// A word; 0 behind the last one.
+    /// A word; 0 past the end.
     pub(super) fn load(&self, at: usize) -> u64 {
         if at >= self.words {
             return 0;

@@ -1,5 +1,5 @@
-//! Processes that are attached to besides the first one: those that share its areas, and those
-//! whose events the kernel has closed. Does not know how a process is attached to.
+//! Attaches processes besides the first one: those that share its areas, and those whose events the
+//! kernel has closed. Does not know how events are opened.
 
 use samara_trace::event::EventKind;
 
@@ -10,7 +10,7 @@ use crate::os::proc;
 use crate::os::sys::Tid;
 
 impl Tasks<'_> {
-    /// A process that shares the areas of another one, which is followed.
+    /// Adds a process that shares the areas of a followed one.
     pub(in super::super) fn add_sharer(&mut self, pid: Tid, threads: &[(Tid, u32)], of: Tid, now: u64) {
         self.add_process(pid, threads, false, now);
         let Some(id) = self.processes.get(&of).and_then(|process| process.place) else { return };
@@ -26,15 +26,15 @@ impl Tasks<'_> {
         self.flush(id);
     }
 
-    /// The last task of a process has ended by the records, within a load: the kernel closes the
-    /// events of a task whose program has other rights, or may not be read by its user. The end of
-    /// the process is found by a sweep, unless it comes [in sight](Self::in_sight) again.
+    /// By the records, the last task of a process has ended during a load: the kernel closes the
+    /// events of a task whose program has other rights, or may not be read by its user. Unless the
+    /// process comes [in sight](Self::in_sight) again, a sweep finds its end.
     pub(super) fn out_of_sight(&mut self, pid: Tid) {
         self.strays = true;
         self.out_of_sight.push(pid);
     }
 
-    /// A process was attached to again: its threads, and the attachment of each. Empty: it was not.
+    /// A process was attached to again. `threads`: each with its attachment; empty: that failed.
     pub(in super::super) fn in_sight(&mut self, pid: Tid, threads: &[(Tid, u32)], now: u64) {
         if !self.processes.contains_key(&pid) {
             return;

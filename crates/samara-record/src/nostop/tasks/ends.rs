@@ -1,5 +1,5 @@
-//! Ends: of tasks, of processes, and of the spaces that they leave. Does not know how a task is
-//! found to have ended (`lost`).
+//! Handles ends of tasks, of processes, and of the spaces that they leave. Does not know how the
+//! end of a task is found (`lost`).
 
 use samara_trace::event::EventKind;
 
@@ -9,11 +9,11 @@ use crate::nostop::followed_space::{Entry, FollowedSpace};
 use crate::os::sys::Tid;
 use crate::space::SpaceId;
 
-/// Why areas are not known after the end of a task in a call.
+/// The reason of doubt after the end of a task in a call.
 const KILLED: &str = "a thread was killed in a call";
 
 impl Tasks<'_> {
-    /// A signal ends a thread. It ends the process, or the process loads a program.
+    /// A signal ends a thread, because the process ends or loads a program.
     pub(super) fn killed(&mut self, pid: Tid, status: i32) {
         if let Some(process) = self.processes.get_mut(&pid).filter(|process| !process.ends) {
             process.status = Some(status);
@@ -36,7 +36,7 @@ impl Tasks<'_> {
             thread.call.as_ref().map(|call| place.exit(call.beside, now));
             place.left(tid, now);
         }
-        // Its end took the lock once more, unless its call for that was seen.
+        // The end of a process takes the lock once more, unexplained unless its exit call was seen.
         let by_end = if last && !ends { thread.unexplained.min(1) } else { 0 };
         self.seen.unexplained = self.seen.unexplained.saturating_sub(by_end);
         if let Some(id) = place {
@@ -78,7 +78,7 @@ impl Tasks<'_> {
         self.write_end((self.root, self.root), space, time, status);
     }
 
-    /// Writes the end of a process, by its last task.
+    /// Writes the end of a process. `tid`: its last task.
     fn write_end(&mut self, (pid, tid): (Tid, Tid), space: SpaceId, time: u64, status: Option<i32>) {
         let who = Who { pid, tid, entry_ns: time, exit_ns: time };
         let mut event = self.journal.blank(EventKind::Exit, space, who);
@@ -89,7 +89,7 @@ impl Tasks<'_> {
         self.journal.write(event);
     }
 
-    /// Takes a process away from its space: it has ended, or has loaded a program.
+    /// Removes a process from its space: it has ended, or has loaded a program.
     pub(super) fn leave(&mut self, pid: Tid) {
         let Some(id) = self.processes.get_mut(&pid).and_then(|process| process.place.take()) else { return };
         let Some(place) = self.places.get_mut(&id) else { return };
@@ -100,7 +100,7 @@ impl Tasks<'_> {
         }
     }
 
-    /// Ends a space. `gone`: with its last task.
+    /// Ends a space. `gone`: its last task has ended.
     pub(in super::super) fn end_place(&mut self, id: SpaceId, gone: bool) {
         self.flush(id);
         let Some(place) = self.take_place(id) else { return };
@@ -129,7 +129,7 @@ impl Tasks<'_> {
         }
     }
 
-    /// A child whose parent's areas were not known when it was made: it is read itself.
+    /// The parent's areas were not known at the fork, so the child itself is read.
     pub(super) fn is_orphan(&mut self, id: SpaceId) {
         let now = self.now;
         if let Some(place) = self.places.get_mut(&id) {
@@ -138,7 +138,7 @@ impl Tasks<'_> {
         self.flush(id);
     }
 
-    /// Follows a process no more, which goes on.
+    /// Stops following a process that goes on.
     pub(in super::super) fn let_go(&mut self, pid: Tid) {
         self.leave(pid);
         let threads = self.processes.remove(&pid).map(|process| process.threads).unwrap_or_default();

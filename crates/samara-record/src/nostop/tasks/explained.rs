@@ -1,29 +1,29 @@
-//! What explains the write sections of a task. Does not know what a call that matters changes.
+//! Explains the write sections of a task. Does not know what a call that matters changes.
 
 use super::{Open, Tasks, UNEXPLAINED};
 use crate::nostop::followed_space::Entry;
 use crate::os::sys::Tid;
 
-/// Calls that lock the areas and change none: their number, and the first argument if that says so.
-/// (Seen on Linux 6.18.)
+/// Calls that lock the areas without changing any: the number, and the first argument if it
+/// matters. (Seen on Linux 6.18.)
 const SPARE_AREAS: [(u32, Option<u64>); 3] = [
     (libc::SYS_pkey_alloc as u32, None),
     (libc::SYS_pkey_free as u32, None),
     (libc::SYS_prctl as u32, Some(libc::PR_SET_THP_DISABLE as u64)),
 ];
 
-/// Whether a call locks the areas and changes none. `first`: its first argument.
+/// Whether a call locks the areas without changing any. `first`: its first argument.
 pub(super) fn spares_areas(nr: u32, first: u64) -> bool {
     SPARE_AREAS.iter().any(|(spares, by)| *spares == nr && by.is_none_or(|by| by == first & 0xffff_ffff))
 }
 
-/// The numbers of those among them whose events are needed for nothing else.
+/// The numbers of those of them that are recorded for this reason only.
 pub(in super::super) fn spare_areas() -> impl Iterator<Item = u32> {
     SPARE_AREAS.iter().filter(|spares| spares.1.is_none()).map(|spares| spares.0)
 }
 
 impl Tasks<'_> {
-    /// A call that does not matter returned: its sections stay unexplained.
+    /// A call that is not modelled returned: its sections stay unexplained, if it may change areas.
     pub(super) fn no_call(&mut self, tid: Tid, call: &Open) {
         let (now, is_lossy) = (self.now, self.is_lossy());
         if call.spares_areas {
@@ -39,7 +39,7 @@ impl Tasks<'_> {
         self.settle(tid, &call.sections, || Entry::Unknown(UNEXPLAINED, false));
     }
 
-    /// The cause of these sections is known, and changes no area.
+    /// These sections have a known cause, and change no area.
     pub(super) fn explained(&mut self, tid: Tid, sections: &[u64]) {
         self.settle(tid, sections, || Entry::Nothing);
     }

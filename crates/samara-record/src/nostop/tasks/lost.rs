@@ -10,23 +10,23 @@ use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::SpaceId;
 
-/// What has ended of a process at a time.
+/// The tasks of a process that had ended at a time.
 pub(in super::super) struct Dead {
     pid: Tid,
-    /// All of it.
+    /// The whole process has ended.
     gone: bool,
     tasks: Vec<Tid>,
 }
 
 impl Tasks<'_> {
-    /// Handles a loss between two times: every space is in doubt, and every program that is loaded
-    /// before its end.
+    /// Handles a loss between two times: puts every space in doubt, also those of programs loaded
+    /// before `until`.
     pub(super) fn lost(&mut self, from: u64, until: u64) {
         self.lost_until = self.lost_until.max(until);
         self.doubt_all(from);
     }
 
-    /// Whether records of this time may be lost: also of a space that was read since, or is new.
+    /// Whether records of this time may be lost. This holds for new and newly read spaces too.
     pub(super) fn is_lossy(&self) -> bool {
         self.now <= self.lost_until
     }
@@ -55,12 +55,12 @@ impl Tasks<'_> {
         self.processes.keys().copied().filter_map(|pid| self.dead_of(pid)).collect()
     }
 
-    /// Whether a process has ended, and which of its tasks have. `None`: all live.
+    /// The tasks of a process that have ended, and whether all have. `None`: all live.
     fn dead_of(&self, pid: Tid) -> Option<Dead> {
         let process = self.processes.get(&pid)?;
         let gone = proc::fate(pid) == proc::Fate::Ended;
         let alive: BTreeSet<Tid> = proc::threads(pid).into_iter().collect();
-        // The first thread may end before the others do. Without descriptors nothing can be read.
+        // The first thread may end before the others. Out of descriptors, nothing can be read.
         let is_there = alive.is_empty() && std::path::Path::new(&format!("/proc/{pid}/stat")).exists();
         if (gone && alive.len() > 1) || is_there {
             return None;
@@ -69,8 +69,8 @@ impl Tasks<'_> {
         (gone || !tasks.is_empty()).then_some(Dead { pid, gone, tasks })
     }
 
-    /// Ends the tasks of these processes that have ended. Every record up to now has been followed:
-    /// those of their ends were lost.
+    /// Ends the dead tasks of these processes. All records up to the time of the search have been
+    /// followed, so those of the ends were lost.
     pub(in super::super) fn sweep(&mut self, dead: Vec<Dead>, now: u64) {
         self.now = self.now.max(now);
         for Dead { pid, gone, tasks } in dead {

@@ -1,5 +1,5 @@
-//! Whose address space a task locks, where that is not known from its calls: a program's that was
-//! loaded, a child's that is made, one that another process has too. Knows no calls but those.
+//! Finds the space that a task locks where its calls do not name it: a loaded program's, a new
+//! child's, or one shared with another process. Knows only the calls that make these.
 
 use samara_trace::calls::Call;
 use samara_trace::event::EventKind;
@@ -28,13 +28,13 @@ impl Tasks<'_> {
         }
     }
 
-    /// Whether nothing is known of the areas of a space.
+    /// Whether the whole space is unsure.
     pub(super) fn is_all_unsure(&self, id: SpaceId) -> bool {
         let doubt = self.places.get(&id).and_then(|place| place.doubt.as_ref());
         doubt.is_some_and(|doubt| doubt.unsure == [ALL])
     }
 
-    /// A task has locked an unknown space: whether it did so before, and its own space has had no
+    /// A task has locked an unknown space. True: it did so before, and its own space has had no
     /// section since.
     pub(super) fn locks_again(&mut self, tid: Tid, own: SpaceId, address: u64) -> bool {
         let strange = self.places.get(&own).map(|place| (address, place.last));
@@ -42,7 +42,7 @@ impl Tasks<'_> {
         strange.is_some() && std::mem::replace(&mut thread.strange, strange) == strange
     }
 
-    /// A process has another space for an unknown reason: it must be read.
+    /// Gives a process a new space, for an unknown reason. It must be read.
     pub(super) fn has_another_space(&mut self, pid: Tid, address: Option<u64>) {
         self.leave(pid);
         let id = self.new_place(pid, self.now);
@@ -55,7 +55,7 @@ impl Tasks<'_> {
         }
     }
 
-    /// Takes a space away.
+    /// Removes a space from the table.
     pub(super) fn take_place(&mut self, id: SpaceId) -> Option<FollowedSpace> {
         let place = self.places.remove(&id)?;
         if let Some(stacks) = &mut self.stacks {
@@ -65,7 +65,7 @@ impl Tasks<'_> {
         Some(place)
     }
 
-    /// What was taken for a space of its own is another one, which is known.
+    /// Merges a space into a known one: both turned out to be the same.
     pub(super) fn join(&mut self, id: SpaceId, known: SpaceId) {
         let now = self.now;
         let Some(own) = self.take_place(id) else { return };
@@ -89,8 +89,8 @@ impl Tasks<'_> {
     }
 }
 
-/// Whether a child that this call makes uses its parent's space. `address`: the one that was locked
-/// for it. `None`: a kernel that does not report sections does not tell.
+/// Whether the child that this call makes uses its parent's space. `address`: the space that was
+/// locked for the child. `None`: unknown, because this kernel does not report sections.
 pub(super) fn shares_space(call: &Decoded, address: Option<u64>, ordered: bool) -> Option<bool> {
     match call.call {
         _ if ordered => Some(address.is_none()),
