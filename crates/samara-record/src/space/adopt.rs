@@ -3,20 +3,20 @@
 //!
 //! It does not know why the two differ.
 //!
-//! - **ADOPT-1** what `smaps` does not show stays known for all memory that is still there: an area
-//!   that was cut, changed or joined keeps its identity, offset, policy, registration and open
-//!   file. Only memory that a call is known to have made anew, and memory that fits no area that
-//!   stood there, is known by `smaps` alone. (`overlap` makes doubtful what an order decides.)
-//! - **ADOPT-2** what is taken over is closed: no area of the model or of the kernel extends beyond
-//!   it.
-//! - **ADOPT-3** the areas are read before the policies. Of a call in the kernel that took effect
-//!   in between, an area may get the policy that only a part of it has. That is put right when the
-//!   call has returned: what it reached is looked at again, with what touches it.
-//! - **ADOPT-4** no file shows with which userfaultfd an area is registered. Where the calls after
-//!   which the view is taken registered memory, it is theirs, or not known if they have several;
-//!   elsewhere it is that of the parts of the area that the model knows, if these agree. Where even
-//!   that is not known (the registration is still in the kernel), the model has none for the area
-//!   until the call is back ([`model::own`]).
+//! - **ADOPT-1** facts that `smaps` does not show are kept for all memory that is still there: an
+//!   area that was cut, changed or joined keeps its identity, offset, policy, registration and open
+//!   file. `smaps` is the only source for memory that a call is known to have mapped anew, and for
+//!   memory that fits no former area. (`overlap` puts facts that depend on an order in doubt.)
+//! - **ADOPT-2** the ranges taken over are closed: no area of the model or of the kernel extends
+//!   beyond them.
+//! - **ADOPT-3** areas are read before policies. If a call takes effect in between, an area may get
+//!   a policy that only a part of it has. This is corrected when the call has returned: the areas
+//!   that it reached, and their neighbours, are read again.
+//! - **ADOPT-4** no file shows the userfaultfd of a registered area. If the calls before the view
+//!   registered it, it is their userfaultfd, or unknown if they used several. Otherwise it is that
+//!   of the known parts of the area, if these agree. If that is unknown too, because the
+//!   registering call is still in the kernel, the model leaves it open until the call has returned
+//!   ([`model::own`]).
 //!
 //! Neighbours: `overlap`, `settle`, `end` and `start` ask for it.
 
@@ -34,22 +34,22 @@ use crate::space::policies::policies;
 use crate::space::reach::{self, Range, meets, meets_one};
 use crate::space::{Returned, Space};
 
-/// What the kernel shows of a part of a space.
+/// The kernel's view of a part of a space.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// When it had been read.
+    /// When the reading ended.
     ns: u64,
     ranges: Vec<Range>,
     areas: Vec<KernelArea>,
     /// The last area of the heap, wherever it is.
     pub(crate) heap: Option<Range>,
-    /// Memory policies by the start of their areas; `None` where the kernel tells none.
+    /// Memory policies by the start of their areas; `None` if they were not read.
     policies: Option<HashMap<u64, Option<Policy>>>,
-    /// What calls have mapped anew, and the model has not.
+    /// The ranges that calls have newly mapped, if the model does not have them.
     pub(crate) made: Vec<Range>,
-    /// The model has none of the flags that only `smaps` shows.
+    /// The model lacks the flags that only `smaps` shows.
     flagless: bool,
-    /// What they have registered, and the userfaultfd, if all of them have the same one.
+    /// The ranges that these calls registered, and the userfaultfd if all used the same one.
     registered: Vec<(Range, Option<Uffd>)>,
 }
 
@@ -72,8 +72,8 @@ const FIXED: Flags = Flags::SHARED
     .union(Flags::SPECIAL);
 
 impl Space {
-    /// What the kernel shows in these ranges, which grow until no area extends beyond them
-    /// (ADOPT-2). `None`: it shows nothing any more.
+    /// Reads the kernel's view of these ranges, which grow until no area extends beyond them
+    /// (ADOPT-2). `None`: the space does not exist any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let ranges = self.closed(ranges, &all, 0);
@@ -88,7 +88,7 @@ impl Space {
         Some(Shown { policies: if self.bound { policies(tid) } else { None }, ..shown })
     }
 
-    /// As [`Space::look`], after these calls. Where others overlapped them, with policies.
+    /// As [`Space::look`], after these calls; with policies if other calls overlapped them.
     pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
         let tid = calls.last()?.who.tid;
         let overlapped = calls.iter().any(|call| call.overlapped);
@@ -101,8 +101,8 @@ impl Space {
         Some(shown)
     }
 
-    /// Learns the policies that were set before anybody looked. (Where none is set, later looks
-    /// need not ask for them.)
+    /// Learns the policies that were set before the recording. (If there are none, later looks need
+    /// not read policies.)
     pub(crate) fn learn_policies(&mut self, tid: Tid) {
         self.bound = policies(tid).is_some_and(|all| all.values().any(Option::is_some));
         if self.bound
@@ -114,7 +114,7 @@ impl Space {
     }
 
     /// The ranges, widened until no area of the model or of the kernel extends beyond one
-    /// (ADOPT-2). `near`: at first also to areas that are this close.
+    /// (ADOPT-2). `near`: first also to areas within this distance.
     pub(super) fn closed(&self, ranges: &[Range], kernel: &[KernelArea], near: u64) -> Vec<Range> {
         let areas = || self.model.areas().map(|a| (a.start, a.end)).chain(kernel.iter().map(|a| (a.start, a.end)));
         let wider = |ranges: &[Range], near: u64| {
@@ -132,8 +132,7 @@ impl Space {
         }
     }
 
-    /// Each range, `more` bytes wider at both ends, then widened to the whole areas of the model
-    /// that it meets.
+    /// Widens each range by `more` bytes at both ends, then to whole areas of the model.
     pub(crate) fn span(&self, ranges: &[Range], more: u64) -> Vec<Range> {
         let wide = |(start, end): &Range| {
             let (low, high) = (start.saturating_sub(more), end.saturating_add(more));
@@ -145,7 +144,7 @@ impl Space {
         ranges.iter().filter(|r| r.0 < r.1 || more > 0).map(wide).collect()
     }
 
-    /// Takes over what the kernel shows, where the model has it otherwise.
+    /// Takes over this view wherever the model differs.
     pub(crate) fn adopt_shown(&mut self, shown: &Shown) -> Vec<Step> {
         self.remember_at(shown.ns, shown.ranges.clone());
         let steps = take_over(&mut self.model, shown);
@@ -155,8 +154,8 @@ impl Space {
         steps
     }
 
-    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows nothing any
-    /// more.
+    /// Takes over the kernel's view of the whole space wherever the model differs. `None`: the
+    /// space does not exist any more.
     pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
         let shown = self.look(tid, &[reach::ALL])?;
         let steps = self.adopt_shown(&shown);
@@ -164,14 +163,14 @@ impl Space {
         Some(steps)
     }
 
-    /// Takes these areas, which are all of a range, over wherever the model differs. None of the
-    /// model extends beyond it.
+    /// Takes over these areas, which are all areas of a range, wherever the model differs. No area
+    /// of the model may extend beyond the range.
     pub(crate) fn adopt_areas(&mut self, range: Range, areas: Vec<KernelArea>) -> Vec<Step> {
         self.adopt_shown(&Shown { ranges: vec![range], areas, flagless: self.flagless, ..Shown::default() })
     }
 }
 
-/// Makes the model equal to what the kernel shows. The steps tell what became of which areas.
+/// Makes the model equal to the kernel's view. Returns the steps that describe the change.
 fn take_over(model: &mut Model, shown: &Shown) -> Vec<Step> {
     let page = sys::page_size();
     let (areas, made) = (&shown.areas, &shown.made);
@@ -200,11 +199,11 @@ fn take_over(model: &mut Model, shown: &Shown) -> Vec<Step> {
     steps
 }
 
-/// Whether the model has this area as the kernel shows it.
+/// Whether the model's area equals the kernel's.
 fn is_known(model: &Model, k: &KernelArea, shown: &Shown, page: u64) -> bool {
     model.area_at(k.start).is_some_and(|m| {
         let (new, extras) = model::import(k, page);
-        // The model knows only in part what is charged and what was written.
+        // The model knows charges and writes only in part.
         let ignored = Flags::ACCOUNT | Flags::STICKY;
         m.start == k.start
             && m.end == k.end
@@ -215,7 +214,7 @@ fn is_known(model: &Model, k: &KernelArea, shown: &Shown, page: u64) -> bool {
     })
 }
 
-/// A part of an area of the model that is still there, as it is now.
+/// A part of an area of the model that still exists, in its present state.
 struct Piece {
     start: u64,
     end: u64,
@@ -225,8 +224,7 @@ struct Piece {
     changed: bool,
 }
 
-/// The parts of the model's areas that are still there in `k`, ascending, without what was made
-/// anew.
+/// The parts of the model's areas that still exist in `k`, ascending, without newly mapped ranges.
 fn kept(model: &Model, k: &KernelArea, view: &Shown, page: u64) -> Vec<Piece> {
     let (shown, extras) = model::import(k, page);
     let fixed = if view.flagless { Flags::SHARED } else { FIXED };
@@ -262,7 +260,7 @@ fn still(m: &Placed<'_, Inode>, shown: &Area<Inode>, fixed: Flags) -> bool {
     m.area.object == shown.object && place && !(m.area.flags ^ shown.flags).intersects(fixed)
 }
 
-/// Adds the steps for an old area when these parts of it are still there.
+/// Adds the steps for an old area of which these parts still exist.
 fn gone(steps: &mut Vec<Step>, (start, end): Range, parts: &[Range]) {
     let mut at = start;
     for (i, part) in parts.iter().enumerate() {
@@ -279,7 +277,7 @@ fn gone(steps: &mut Vec<Step>, (start, end): Range, parts: &[Range]) {
     }
 }
 
-/// Adds the steps that made the area that the kernel shows.
+/// Adds the steps that lead to the kernel's area.
 fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     let (mut at, mut joins) = (k.start, Vec::new());
     for piece in pieces {
@@ -304,12 +302,12 @@ fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     steps.append(&mut joins);
 }
 
-/// Puts the area into the model, at an empty place, with what is known of its parts.
+/// Puts the area into the model, at an empty place, with the known facts of its parts.
 fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, policy: Option<Policy>) {
     let page = sys::page_size();
     let first = pieces.first().map(|p| p.extras.clone());
     let agreed = pieces.windows(2).all(|two| two[0].extras.uffd == two[1].extras.uffd);
-    // The kernel has one area: what is known of a part also holds for what was joined to it.
+    // The kernel has one area, so facts known of one part hold for the parts joined to it.
     let bounds: Vec<u64> = pieces.iter().skip(1).map(|p| p.start).collect();
     let starts = [k.start].into_iter().chain(bounds.iter().copied());
     let ends = bounds.iter().copied().chain([k.end]);
@@ -320,7 +318,7 @@ fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, policy: Option<P
         let _ = model.learn_join(*at);
     }
     if model.area_at(k.start).is_none_or(|m| (m.start, m.end) != (k.start, k.end)) {
-        // Nothing is known of it, or the known attributes of its parts were wrong.
+        // It has no known part, or the known facts of its parts were wrong.
         let _ = model.forget(k.start, k.end);
         let (area, extras) = model::import(k, page);
         let policy = first.as_ref().map_or(policy, |extras| extras.policy);
@@ -342,11 +340,11 @@ mod tests {
     use crate::space::memory::Memory;
     use samara_trace::event::Event;
 
-    /// A view is taken over while a call is in the kernel that sets a policy: of the area that it
-    /// cuts, the part that it does not reach is taken for one with that policy.
+    /// The kernel's view is taken over while a call that sets a policy is in the kernel. The call
+    /// cuts an area; the part that it does not reach is taken for one with that policy.
     #[test]
     fn a_policy_that_only_a_part_has_is_put_right_when_the_call_is_back() {
-        // It has echoed a byte and waits for more: its areas stay as they are.
+        // `cat` has echoed a byte and waits for more, so its areas do not change.
         let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -378,10 +376,10 @@ mod tests {
         policies.insert(part.start, Some(Policy { mode: 1, nodes, home: None }));
         space.adopt_shown(&shown);
         assert!(space.model.area_at(part.start).unwrap().extras().policy.is_some());
-        // The call is back. It reached only what is next to the part.
+        // The call has returned. It reached only the range next to the part.
         space.returned(returned(libc::SYS_munmap, [part.end, page, 0, 0, 0, 0], 1, true), &[], &mut journal);
         assert_eq!(space.model.area_at(part.start).unwrap().extras().policy, None);
-        // A later call that sets no policy, where there is none, changes nothing.
+        // A later call that sets no policy, where no policy is set, changes nothing.
         let later = returned(libc::SYS_mbind, [part.end - page, page, 0, 0, 0, 0], sys::now_ns(), false);
         space.returned(later, &[], &mut journal);
         assert_eq!(journal.counters.differences, 0);
@@ -389,8 +387,8 @@ mod tests {
         cat.wait().unwrap();
     }
 
-    /// A view shows a registration whose call is still in the kernel: its userfaultfd is not known
-    /// yet. When it is, a later call for fewer modes leaves the area whole, as in the kernel.
+    /// The view shows a registration whose call is still in the kernel: its userfaultfd is unknown.
+    /// Once it is known, a later call for fewer modes leaves the area whole, as in the kernel.
     #[test]
     fn the_userfaultfd_of_an_area_is_learnt() {
         let tid = std::process::id() as Tid;
@@ -437,14 +435,14 @@ mod tests {
         assert_eq!(area(&space, at), (at, at + 3 * page, None));
         assert_eq!(register(&mut space, at + page, 1), 0, "an area that has these modes stays as it is");
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
-        // What a view joins to a part that is known has its userfaultfd.
+        // Memory that a view joins to a known part has the part's userfaultfd.
         space.adopt_shown(&shown(""));
         assert_eq!(area(&space, at).2, None);
         assert!(register(&mut space, at + 2 * page, 3) > 0);
         assert_eq!(area(&space, at), (at, at + 2 * page, None));
         space.adopt_shown(&shown("um uw"));
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
-        // Where the model has parts of two, it is known only if a call has registered it.
+        // If the parts have two userfaultfds, the area's is known only if a call registered it.
         let uffd = |id| Uffd { id, fork_events: false, remap_events: false };
         let part = |space: &mut Space, first: u64, id: u64| {
             let (area, extras) = model::import(&kernel("um uw"), page);
@@ -458,15 +456,15 @@ mod tests {
             space.adopt_shown(&Shown { registered, ..shown("um uw") });
             assert_eq!(area(&space, at), (at, at + 3 * page, owner));
         }
-        // That of the call also replaces one that was closed meanwhile, as nothing shows.
+        // The call's userfaultfd also replaces one that was closed meanwhile, which nothing shows.
         space.adopt_shown(&Shown { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
-        // Calls registered it with several at the same time.
+        // Calls registered it with several userfaultfds at the same time.
         let several = vec![((at, at + page), None)];
         space.adopt_shown(&Shown { registered: several, ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, None));
         space.adopt_shown(&Shown { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
-        // Where it is not known, areas that the kernel shows as one have the same.
+        // If the userfaultfd is unknown, areas that the kernel shows as one have the same.
         let compared = |space: &mut Space, areas: &[KernelArea]| {
             let (unknown, window) = (space.doubt.unknown(false), (at, at + 3 * page));
             compare::compare(&mut space.model, areas, window, &unknown, &mut Vec::new(), &mut Vec::new())

@@ -1,11 +1,11 @@
 //! Applies a call to the model, given the result that the kernel returned.
 //!
-//! It does not compare the model with the kernel: `compare` does. Calls whose effect the model does
-//! not know are left to the kernel's view ([`Applied::AskKernel`]).
+//! It does not compare the model with the kernel: `compare` does. If the model does not know a
+//! call's effect, the kernel's view is taken over ([`Applied::AskKernel`]).
 //!
-//! - **APPLY-1** the model changes only as far as it agrees with the call's result. If the kernel
-//!   refused, the model keeps only the partial effect of the same refusal (for example, a protected
-//!   part before a hole).
+//! - **APPLY-1** the model changes only in agreement with the call's result. If the kernel refused,
+//!   the model keeps only the partial effect of the same refusal (for example, a protected part
+//!   before a hole).
 //!
 //! Neighbours: `replay_call` makes the call on the model; `memory` has the memory that the call
 //! read; `reach` has the range of a call.
@@ -38,7 +38,7 @@ const EVENT_REMAP: u64 = 1 << 2;
 pub(crate) enum Applied {
     /// The model did the same, in these steps (perhaps none).
     Done(Vec<Step>),
-    /// The model does not know this call's effect, or whether it took place: the kernel's view must
+    /// The model does not know this call's effect, or whether it took place. The kernel's view must
     /// be taken over, after these steps of the model.
     AskKernel(Vec<Step>),
     /// The model disagrees: it refuses a call that the kernel made, or grants one that the kernel
@@ -79,17 +79,17 @@ pub(crate) fn apply(
 fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
     let mut layout = model.layout();
     if compat && result == layout.brk & 0xffff_ffff {
-        return Applied::Done(Vec::new()); // a 64-bit program that asks by the i386 call
+        return Applied::Done(Vec::new()); // a 64-bit program that used the i386 call
     }
     if layout.brk == 0 {
         layout.brk = result; // not known before
         model.set_layout(layout);
     }
     if result == model.layout().brk {
-        return Applied::Done(Vec::new()); // a question, a refusal, or no change
+        return Applied::Done(Vec::new()); // a query, a refusal, or no change
     }
     if result != asked {
-        // The offset of the break within its page was not known: areas show whole pages.
+        // The offset of the break within its page was unknown: areas show whole pages.
         let page = sys::page_size();
         if result.div_ceil(page) == layout.brk.div_ceil(page) {
             model.set_layout(samara_mm::Layout { brk: result, ..layout });
@@ -126,20 +126,20 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
 type Did = Option<Result<Plan, Error>>;
 
 /// Makes the call on the model as the kernel answered it. `guessed` gets the model's steps if the
-/// kernel's view must be taken over nevertheless.
+/// kernel's view must be taken over anyway.
 ///
 /// The row of a call says how the model follows it; calls are replayed through `samara_mm::linux`
-/// (`replay_call`). The exceptions come first: arguments and results for which there is no effect,
-/// or only the kernel shows it.
+/// (`replay_call`). The exceptions come first: arguments and results that have no effect, or an
+/// effect that only the kernel shows.
 fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
     let nothing: Did = Some(Ok(Plan::default()));
     match d.call {
-        // A map in huge pages that is refused because too few are free has emptied its place, which
-        // is longer than the length that was asked for.
+        // Refused because too few huge pages are free, such a map has still emptied its place,
+        // which is longer than the requested length.
         Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => None,
-        // It may have set the policy without moving the pages.
+        // EIO: it may have set the policy without moving the pages.
         Call::Mbind if result == -i64::from(libc::EIO) => None,
         Call::Mmap | Call::Mlockall | Call::Mbind if failed => Some(refused(result)),
         Call::Madvise if !changes_areas(a[2] as i32) => {
@@ -158,7 +158,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
             let uffd = uffd_of(memory, d);
-            // The kernel registers nothing over memory of another one.
+            // The kernel registers nothing over memory of another userfaultfd.
             model::own(m, (start, start.saturating_add(len)), Some(uffd), false);
             Some(m.register_uffd(start, len, uffd, modes))
         }
@@ -169,7 +169,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         Call::PrSetVma | Call::PrSetMdwe if failed => nothing,
         // An attribute other than a name.
         Call::PrSetVma if a[1] != 0 => None,
-        // It changes no area. What it forbids matters only when the engine decides later calls.
+        // It changes no area. Its prohibitions matter only when the engine decides later calls.
         Call::PrSetMdwe => {
             let _ = replay(m, memory, None, d, result).done;
             nothing
@@ -180,15 +180,15 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             Some(replay(m, memory, Some(&mapped), d, result).done)
         }
         Call::Mremap => {
-            // The offset that is shown for a moved private map of /dev/zero depends on whether it
-            // was written to.
+            // The shown offset of a moved private map of /dev/zero depends on whether it was
+            // written to.
             let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
             unless(zero, replay(m, memory, None, d, result).done, guessed)
         }
         Call::Mlock | Call::Mlock2 => {
             let done = replay(m, memory, None, d, result).done;
-            // ENOMEM: over the limit, and nothing is locked; or pages could not be read in, and all
-            // is locked.
+            // ENOMEM has two meanings: over the limit, nothing is locked; or pages could not be
+            // read in, and all is locked.
             let refused = result == -i64::from(libc::ENOMEM);
             unless(refused && done.is_ok(), done, guessed)
         }
@@ -202,11 +202,11 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => None,
         call => match call.row().follow {
             Follow::Makes => Some(replay(m, memory, None, d, result).done),
-            // A call that is refused half way leaves its first half done.
+            // A call that is refused half way has done its first half.
             Follow::MakesUnlessPages => {
                 let Replayed { done, result: own } = replay(m, memory, None, d, result);
-                // Advice that stopped earlier than the areas demand: pages stopped it. Or the
-                // process of the descriptor has ended since.
+                // Advice that stopped earlier than the model did: pages stopped it. Or the process
+                // of the pidfd has ended since.
                 let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
                 unless(open && own != result, done, guessed)
             }
@@ -227,7 +227,7 @@ fn unless(ask: bool, done: Result<Plan, Error>, guessed: &mut Plan) -> Did {
     Some(done)
 }
 
-/// The refusal that the kernel gave, for calls that the model is not asked about.
+/// The kernel's refusal, for calls that are not made on the model.
 fn refused(result: i64) -> Result<Plan, Error> {
     replay_call::errno(result).map_or_else(|| Ok(Plan::default()), |errno| Err(errno.into()))
 }
@@ -238,7 +238,7 @@ pub(crate) fn changes_areas(advice: i32) -> bool {
         .is_some_and(|advice| advice.only_sets() || matches!(advice, Advice::PopulateWrite | Advice::GuardInstall))
 }
 
-/// Whether a file of this name may have a driver that adds flags to its areas, so `smaps` must be
+/// Whether a file of this name may have a driver that adds flags to its areas. Then `smaps` must be
 /// read.
 pub(crate) fn has_driver(name: &str, private: bool) -> bool {
     !name.starts_with('/')
@@ -275,7 +275,7 @@ pub(crate) fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], 
         None => maps.at(start).ok()??,
     };
     let name = k.name.clone().unwrap_or_default();
-    // `maps` shows huge pages only by the bounds of an area.
+    // `maps` shows huge pages only through the bounds of an area.
     let huge = k.page == 0 && start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
     if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
         return None;
@@ -284,13 +284,12 @@ pub(crate) fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], 
     let mut extra = FileMode::empty();
     let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
     extra.set(FileMode::ZERO, shared_zero || (private && name == "/dev/zero"));
-    // Where READ implies EXEC, an area that is not executable shows that its file cannot be
-    // executed.
+    // If READ implies EXEC, an area that is not executable shows that its file cannot be executed.
     let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
     extra.set(FileMode::NOEXEC, implied && k.perms & proc::EXEC == 0);
     let backing =
         Inode { dev: k.dev, inode: k.inode, name: name.into(), places: samara_mm::HugePlaces::Plain, huge: k.huge() };
-    // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
+    // The open mode and seals matter only for a shared map that is not writable yet.
     let asks = !private && !prot.contains(Prot::WRITE);
     let opened = || opened.unwrap_or_else(|| open_mode(memory.tid, a[4] as i32));
     let mode = if asks { opened() } else { FileMode::RW };
@@ -302,8 +301,8 @@ pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
     matches!(&at.area.object, Object::File(file) if file.is_zero()) && !at.area.flags.contains(Flags::SHARED)
 }
 
-/// The open mode of a task's file descriptor. Reading and writing if it is not known: the
-/// descriptor may be closed by now.
+/// The open mode of a task's file descriptor. Reading and writing if it is unknown: the descriptor
+/// may be closed by now.
 pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
     match Program::new(tid).file(fd) {
         Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
@@ -323,11 +322,11 @@ fn may_be_huge(a: &[u64; 6]) -> bool {
     }
 }
 
-/// Whether the recorder can read the memory that a call's arguments point to just as the kernel
-/// does, without asking the program for it.
+/// Whether the recorder can read the memory behind a call's arguments as the kernel does, without
+/// help from the program.
 ///
-/// It cannot where a userfaultfd serves the memory, nor where the program can read and others
-/// cannot: in secret memory, in memory that may only be written or executed, and below a stack.
+/// It cannot in memory that a userfaultfd serves, or that only the program can read: secret memory,
+/// memory that may only be written or executed, and memory below a stack.
 pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
     let Reads::Request(request) = d.call.row().reads else { return true };
     let (at, len) = request(&d.args);
@@ -343,7 +342,7 @@ pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
         && !model.area_at_or_after(at).is_some_and(grows)
 }
 
-/// The ranges of existing memory that a call acts on, as start and end. None if only the kernel
+/// The ranges of existing memory that a call acts on, as start and end. Empty if only the kernel
 /// knows them.
 pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     let a = &d.args;
@@ -377,7 +376,7 @@ pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
         let size = matches!(&a.object, Object::File(file) if file.huge.is_some());
         (a.flags.contains(Flags::HUGETLB) && !size) || driver
     };
-    // At most 100 areas of each range are looked at.
+    // Only the first 100 areas of each range are examined.
     spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))
 }
 

@@ -1,8 +1,8 @@
-//! Checks a call that the model has made: compares the windows that it may have changed with the
-//! kernel's areas.
+//! Checks a call that was applied to the model: compares the windows that it may have changed with
+//! the kernel's areas.
 //!
-//! Knows what a refused call may have done in part. Does not know how two views of a window differ
-//! (`compare`).
+//! Knows the possible partial effects of a refused call. Does not know how two views of a window
+//! are compared (`compare`).
 
 use samara_trace::calls::Call;
 use samara_trace::event::{Step, StepKind};
@@ -19,11 +19,11 @@ impl Space {
     pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
         let mut ranges = attempt.reach.clone();
         if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
-            // It changes content only: checking its first byte is enough.
+            // The call changes content only: checking the first byte is enough.
             ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
         }
-        // A neighbour of one range may reach into another range that is compared later: hence
-        // several rounds.
+        // Several rounds, because a neighbour of one range may reach into a range that is compared
+        // later.
         for round in 0..=ranges.len() {
             attempt.misfit = self.compare(&ranges, call.who.tid, attempt, journal);
             if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
@@ -33,14 +33,14 @@ impl Space {
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY (Linux before 6.11): the maps file is read after each call (slower)".into());
         }
-        // If the model refuses half way at a hole, the kernel may have refused at once for a limit.
+        // The model stopped half way at a hole; a limit may have made the kernel refuse at once.
         let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
         if let Some(saved) = unchanged {
             self.model = saved;
             attempt.steps.clear();
             attempt.misfit = self.compare(&ranges, call.who.tid, attempt, journal);
         }
-        // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
+        // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place first.
         let placed = call.decoded.call.place().is_some();
         if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
             for (start, end) in attempt.reach.clone() {
@@ -52,7 +52,7 @@ impl Space {
                 }
             }
         }
-        // Or it was done in part: areas were cut, or the first of many moved.
+        // A refused call may have had a partial effect: it cut areas, or moved the first of many.
         if attempt.misfit.is_some() && call.stopped_half_way() {
             let reach = attempt.reach.clone();
             attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
@@ -60,8 +60,8 @@ impl Space {
         }
     }
 
-    /// Compares the model with the kernel in these ranges and one byte around them. Returns how
-    /// they differ. `tid`: a task of the space.
+    /// Compares the model with the kernel in these ranges and one byte around them. Returns the
+    /// difference. `tid`: a task of the space.
     pub(super) fn compare(
         &mut self,
         ranges: &[Range],
@@ -71,7 +71,7 @@ impl Space {
     ) -> Option<String> {
         let mut misfit = None;
         for (start, end) in ranges {
-            // One byte more on each side shows the neighbours that touch.
+            // One more byte on each side shows the neighbours that touch.
             let window = (start.saturating_sub(1), end.saturating_add(1));
             let mut areas = std::mem::take(&mut self.window);
             let began = sys::now_ns();

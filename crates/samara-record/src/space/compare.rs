@@ -6,7 +6,7 @@
 //! - **COMPARE-1** learning settles only facts that are unknown in the model; every other
 //!   difference is reported and not changed.
 //!
-//! Neighbours: `samara_mm` says what is learnable ([`NotLearnable`] if it is not).
+//! Neighbours: `samara_mm` says which facts can be learnt ([`NotLearnable`] otherwise).
 
 use samara_mm::{Flags, NotLearnable, Placed, Reason, Reasons};
 use samara_trace::event::{Step, StepKind};
@@ -20,7 +20,7 @@ use crate::space::reach::{Range, meets};
 pub(crate) enum Found {
     /// Model and kernel agree, perhaps after boundaries were learnt.
     Equal,
-    /// They differ, and nothing explains it: how they differ.
+    /// They differ without an explanation: the description.
     Differs(String),
 }
 
@@ -31,7 +31,7 @@ pub(crate) type Grown = (u64, u64);
 pub(crate) struct Unknown<'a> {
     /// Ranges with unknown memory policies.
     pub(crate) unsure_policies: &'a [Range],
-    /// Several calls were applied, in an order that may be wrong.
+    /// Several calls were applied, perhaps in a wrong order.
     pub(crate) order: bool,
 }
 
@@ -46,10 +46,10 @@ pub(crate) fn compare(
     steps: &mut Vec<Step>,
     grown: &mut Vec<Grown>,
 ) -> Found {
-    // Each round either ends or settles one boundary. There are at most as many boundaries as areas
-    // on both sides.
+    // Each round ends the comparison or settles one boundary. There are at most as many boundaries
+    // as areas on both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
-    // Everything before `from` was equal.
+    // Everything before `from` was compared and equal.
     let mut from = start;
     for _ in 0..rounds * 2 {
         let rest = &kernel[kernel.partition_point(|k| k.end <= from)..];
@@ -59,13 +59,13 @@ pub(crate) fn compare(
             _ => None,
         };
         match mend {
-            // After boundaries were settled, the whole is looked at once more.
+            // After boundaries were settled, everything is compared once more.
             None if from > start => from = start,
             None => return Found::Equal,
             Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
                 Ok(_) => note_cut(steps, at),
-                // A new map joined one neighbour here and the other one in the kernel: that join
-                // first.
+                // The model may have joined a new map to the wrong neighbour: first learn the join
+                // that the kernel has.
                 Err(NotLearnable::NothingUnknown) => {
                     if let Some(other) = kernel_joins(model, kernel, at)
                         && model.learn_join(other).is_ok()
@@ -85,7 +85,7 @@ pub(crate) fn compare(
                 {
                     note_join(steps, at);
                 }
-                // The two are joined in the next round.
+                // The next round joins the two.
                 Err(NotLearnable::Certain(why)) if why.contains(Reason::Uffd) && copy_owner(model, at) => {}
                 Err(why) => return Found::Differs(format!("the kernel has no boundary at {at:x}: {why}")),
             },
@@ -95,8 +95,8 @@ pub(crate) fn compare(
             },
             Some(Mend::None(how)) => return Found::Differs(how),
         }
-        // The comparison resumes near the boundary: the areas on both sides have changed, and the
-        // one before them if a join came first.
+        // The comparison resumes near the boundary: the areas on both sides have changed, and after
+        // a join also the one before them.
         let before = |at: u64| at.checked_sub(1).and_then(|at| model.area_at(at)).map(|a| a.start);
         if let Some(at) = changed {
             from = before(at).map_or(start, |at| before(at).unwrap_or(at)).max(start);
@@ -105,7 +105,7 @@ pub(crate) fn compare(
     Found::Differs("boundaries keep differing".into())
 }
 
-/// A bound of the model's area at `at` at which the kernel has no boundary.
+/// A bound of the model's area at `at` where the kernel has no boundary.
 fn kernel_joins(model: &Model, kernel: &[KernelArea], at: u64) -> Option<u64> {
     let one = model.area_at(at)?;
     let bounds = [(one.end, one.end), (one.start, one.start.checked_sub(1)?)];
@@ -134,16 +134,16 @@ fn is_in(ranges: &[Range], at: u64) -> bool {
     meets(ranges, (at, at + 1))
 }
 
-/// Copies a policy where the kernel has one area and the model has two that differ by their
-/// policies: the unknown policy is the other area's. False: both policies are known.
+/// Copies a policy where the kernel has one area, and the model has two that differ by their
+/// policies: the unknown policy equals the known one. False: both are known.
 fn copy_policy(model: &mut Model, at: u64, unsure_policies: &[Range]) -> bool {
     let Some([unsure, known]) = unsure_first(model, at, |at| is_in(unsure_policies, at)) else { return false };
     let (start, len, policy) = (unsure.start, unsure.end - unsure.start, known.extras().policy);
     model.set_policy(start, len, policy).is_ok()
 }
 
-/// As `copy_policy`, for the userfaultfds of two areas that are registered in the same way: one of
-/// them is registered with one that is not known.
+/// As `copy_policy`, for the userfaultfds of two areas with the same registration modes, of which
+/// one has an unknown userfaultfd.
 fn copy_owner(model: &mut Model, at: u64) -> bool {
     let has_no_owner = |at| model.area_at(at).is_some_and(|m| m.extras().uffd.is_none());
     let Some([unsure, known]) = unsure_first(model, at, has_no_owner) else { return false };
@@ -179,7 +179,7 @@ fn first_difference(model: &Model, kernel: &[KernelArea], (start, end): (u64, u6
             return Some(Mend::None(format!("only {who} has an area that starts at {}", range(first.0, first.1))));
         }
         let perms = model::perms(m.area.flags);
-        // Private maps of /dev/zero are shown with offset 0, whatever their place in it.
+        // Private maps of /dev/zero are always shown with offset 0.
         let same_place = offset == k.offset
             || (k.offset == 0 && dev != (0, 0) && perms & crate::os::proc::SHARED == 0 && is_zero(&m));
         if perms != k.perms || dev != k.dev || inode != k.inode || !same_place {

@@ -1,8 +1,8 @@
-//! What is not known of a space, and no file shows: since calls overlapped, or since before anybody
-//! looked.
+//! Facts of a space that are unknown and that no file shows, because calls overlapped, or because
+//! the recorder came later.
 //!
-//! It does not know which calls overlapped. Neighbours: `overlap` puts in doubt, `compare` settles
-//! from the kernel's areas, `heap` and `future_locks` say when their doubts end.
+//! It does not know which calls overlapped. Neighbours: `overlap` adds doubts, `compare` settles
+//! them from the kernel's areas, `heap` and `future_locks` settle those of the break and of locks.
 
 use samara_mm::Object;
 use samara_trace::calls::Call;
@@ -13,20 +13,20 @@ use crate::space::model::Model;
 use crate::space::reach::{self, Range, meets};
 use crate::space::{Returned, Space};
 
-/// What is in doubt.
+/// The facts in doubt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doubt {
-    /// Where the break is: the next `brk` shows it.
+    /// The place of the break, until the next `brk` shows it.
     pub(crate) brk: bool,
-    /// How later maps are locked: the next map shows it.
+    /// Whether later maps are locked, until the next map shows it.
     pub(crate) locks: bool,
-    /// Which memory policies areas have. For an area of a file the kernel may show the file's
-    /// policy only.
+    /// Ranges with unknown memory policies. For an area of a file the kernel may show only the
+    /// file's policy.
     policies: Vec<Range>,
 }
 
 impl Doubt {
-    /// That of a forked child.
+    /// The doubts that a forked child inherits.
     pub(crate) fn inherited(&self) -> Doubt {
         Doubt { locks: false, ..self.clone() }
     }
@@ -36,12 +36,12 @@ impl Doubt {
         !self.policies.is_empty()
     }
 
-    /// What a comparison must not take for granted.
+    /// The facts that a comparison must treat as unknown. `order`: so is the order of calls.
     pub(crate) fn unknown(&self, order: bool) -> Unknown<'_> {
         Unknown { unsure_policies: &self.policies, order }
     }
 
-    /// Puts the policies of files' areas in doubt. Ranges that meet become one.
+    /// Puts the policies of files' areas in doubt. Ranges that meet are merged.
     pub(crate) fn policies(&mut self, model: &Model, reach: &[Range]) {
         let areas = reach.iter().flat_map(|(start, end)| model.areas_in(*start, *end));
         let files = areas.filter(|a| matches!(a.area.object, Object::File(_)));
@@ -51,8 +51,8 @@ impl Doubt {
 }
 
 impl Space {
-    /// Puts the policies of files' areas in doubt after these calls, whose order is not known, if
-    /// one of them set a policy.
+    /// Puts the policies of files' areas in doubt after calls of unknown order, if one of them set
+    /// a policy.
     pub(crate) fn doubt_policies(&mut self, calls: &[Returned], reach: &[Range]) {
         let unknown = reach.iter().any(|r| meets(&self.doubt.policies, *r));
         if unknown || calls.iter().any(|c| c.decoded.call.sets_policies()) {

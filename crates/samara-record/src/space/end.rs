@@ -1,5 +1,5 @@
 //! Compares a whole space with the kernel, and ends a space: the last comparison, and a report of
-//! what it could not cover.
+//! calls that it could not cover.
 //!
 //! It knows no calls. Neighbours: `start` begins a space; `compare` compares it.
 
@@ -43,7 +43,7 @@ impl Space {
     /// call may be in the kernel. Returns the number of unexplained differences.
     pub(super) fn compare_all(&mut self, who: Who, journal: &mut Journal<'_>) -> io::Result<u64> {
         let began = sys::now_ns();
-        // The file may have been opened by a thread that has ended.
+        // The thread by which the file was opened may have ended.
         let mut text = self.maps.text();
         if text.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH)) {
             self.maps = Maps::open(who.tid, self.maps.queries());
@@ -84,7 +84,7 @@ impl Space {
                 reported = u64::from(!self.report_misfit(who, format!("{when}: {how}"), &steps, false, journal));
                 reported = reported.max(u64::from(self.model.to_string() != text && steps.is_empty()));
             }
-            // One comparison is all that they explain.
+            // They explain only one comparison.
             self.lost.clear();
         }
         if !self.maps.queries() {
@@ -103,21 +103,21 @@ impl Space {
         }
     }
 
-    /// Drops the space. `ends`: because its last task has ended.
+    /// Drops the space. `ends`: its last task has ended.
     pub(crate) fn close(mut self, ends: bool, journal: &mut Journal<'_>) {
         if ends && !self.finished && !self.hidden {
             self.not_finished("its last task was killed before it could be looked at", journal);
         }
         self.never_compared(journal);
-        // Calls that were never seen to agree with the kernel. Their tasks are gone, so this cannot
-        // be decided any more.
+        // These calls were never compared with the kernel. Their tasks are gone, so that is no
+        // longer possible.
         for call in std::mem::take(&mut self.pending) {
             self.report_call(&call, Attempt::default(), journal);
         }
         journal.resized(&mut self.size, Size::default());
     }
 
-    /// Takes over names that the kernel shows differently now. True if there were any.
+    /// Takes over names that have changed in the kernel's view. True if there were any.
     pub(super) fn rename(&mut self, areas: &[KernelArea]) -> bool {
         let names: std::collections::HashMap<((u32, u32), u64), &str> =
             areas.iter().filter_map(|a| Some(((a.dev, a.inode), a.name.as_deref()?))).collect();

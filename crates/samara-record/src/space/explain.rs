@@ -1,7 +1,7 @@
 //! Finds changes that no call made: a stack that grew on a fault, a userfaultfd that was closed.
 //!
-//! It runs when a call does not agree with the kernel, before the call is applied again; for stacks
-//! also before the engine decides a call, and at the end of a process. It knows no calls.
+//! It runs when a call disagrees with the kernel, before the call is applied again. For stacks it
+//! also runs before the engine decides a call, and at the end of a process. It knows no calls.
 
 use samara_mm::{Flags, Uffd};
 use samara_trace::event::{Step, StepKind};
@@ -14,18 +14,18 @@ use crate::space::reach::{Range, meets};
 /// A learnt change: a text, and the model's steps.
 pub(crate) type Learnt = (String, Vec<Step>);
 
-/// What a call shows of its range as it was before the call.
+/// What a call shows about the former memory in its range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tells {
     #[default]
     Nothing,
-    /// The first page was mapped: the call moved or resized it.
+    /// The first page was mapped, because the call moved or resized it.
     FirstPage,
-    /// The call has put memory there, which hides the former memory.
+    /// Nothing: the call has put new memory over the former memory.
     Hidden,
 }
 
-/// Brings the model up to date with changes that no call made before a call that reached `ranges`.
+/// Applies changes that no call made to the model, before a call that reached `ranges`.
 ///
 /// `registration`: the range that the call registered, and the userfaultfd. Another userfaultfd
 /// that was registered there has been closed, because the kernel registers nothing over an open
@@ -59,7 +59,7 @@ pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item =
 ///
 /// The kernel's view is from after the call, which may have changed, removed or replaced a part of
 /// the growth. So a place in `range` counts as grown if the growth continues below it, or if the
-/// call needed it.
+/// call needs the place.
 fn grown(model: &mut Model, maps: &mut Maps, range: Range, tells: Tells, old: u64) -> Option<Learnt> {
     let known = model.areas_in(range.0, old).last().map(|a| a.end);
     let below = known.unwrap_or(range.0);
@@ -72,7 +72,7 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, tells: Tells, old: u6
         let (hides, in_range) = (tells == Tells::Hidden, range.0 < at && at <= range.1);
         at = match here.first() {
             Some(k) if !(hides && in_range) => {
-                // Memory that the call has put there may have joined the growth.
+                // New memory of the call may have merged with the growth.
                 start = if hides && range.1 < at { k.start.max(range.1) } else { k.start };
                 start
             }
@@ -91,8 +91,8 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, tells: Tells, old: u6
 }
 
 /// Removes registrations that the kernel no longer has: their userfaultfd was closed, or a call
-/// that has not returned ended them. Areas that touch there become one only where the kernel shows
-/// one area, unless the call that is applied next, in `ranges`, may have changed that.
+/// that has not returned ended them. Joins at their ends follow the kernel's view, except in
+/// `ranges`, where the next applied call may have changed them.
 fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd)>, tid: Tid) -> Vec<Learnt> {
     if !model.areas().any(|a| a.area.flags.intersects(Flags::UFFD)) {
         return Vec::new();
@@ -117,10 +117,10 @@ fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd
     if steps.is_empty() { Vec::new() } else { vec![(text.into(), steps)] }
 }
 
-/// The parts of the model's registered areas that the kernel has mapped and not registered, or that
-/// are registered with another userfaultfd. An area may be registered there only in part: a call
-/// that has not returned may have unregistered the rest. (Memory that is not mapped any more is
-/// left for that call.)
+/// The parts of registered areas of the model that the kernel shows as mapped and not registered,
+/// or that another userfaultfd has registered. Perhaps only a part of an area is no longer
+/// registered: a call that has not returned may have unregistered it. (Unmapped memory is left to
+/// the call that unmapped it.)
 fn no_longer_registered(model: &Model, areas: &[KernelArea], registration: Option<(Range, Uffd)>) -> Vec<Range> {
     let is_still = |k: &&KernelArea| {
         k.flags.as_deref().is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// The first half has been unregistered by a call that has not returned: the other half stays.
+    /// A call that has not returned has unregistered the first half: the other half stays.
     #[test]
     fn what_is_registered_in_part_is_unregistered_in_part() {
         const PAGE: u64 = 4096;

@@ -1,10 +1,10 @@
-//! What `mlockall` says about later maps. No file of `/proc` shows it before there is such a map.
-//! After overlapped calls it is in doubt; the next map that shows it settles it.
+//! Tracks what `mlockall` says about later maps. `/proc` shows it only through such a map. After
+//! overlapped calls it is in doubt, until a later map shows it.
 //!
-//! It does not know how locks change areas. Neighbours: `doubt` has what else is in doubt.
+//! It does not know how locks change areas. Neighbours: `doubt` has the other facts in doubt.
 //!
-//! - **FUTURE-LOCKS-1** a doubt is settled only by memory that a call has made (a break that moves
-//!   within its page makes none) while no other call was in the kernel.
+//! - **FUTURE-LOCKS-1** a doubt is settled only by new memory of a call (a break that moves within
+//!   its page makes none) while no other call was in the kernel.
 
 use samara_mm::{Flags, LockKind};
 use samara_trace::calls::Call;
@@ -13,7 +13,7 @@ use crate::os::proc;
 use crate::os::sys;
 use crate::space::{Returned, Space};
 
-/// What a call says about later maps: `None`, nothing; `Some(None)`, that they are not locked.
+/// A call's rule for later maps. `None`: it sets no rule; `Some(None)`: they are not locked.
 fn said(call: &Returned) -> Option<Option<LockKind>> {
     let bits = call.decoded.args[0] as i32;
     match call.decoded.call {
@@ -27,13 +27,13 @@ fn said(call: &Returned) -> Option<Option<LockKind>> {
 }
 
 impl Space {
-    /// Puts it in doubt what was said of later maps before anybody looked, if anything is locked.
+    /// Puts the rule from before the recording in doubt, if anything is locked.
     pub(crate) fn doubt_former_locks(&mut self) {
         self.doubt.locks = self.model.areas().any(|a| a.area.flags.contains(Flags::LOCKED));
     }
 
-    /// Puts it in doubt what these calls, whose order is not known, said about later maps. It is
-    /// probably what the last one said that came back.
+    /// Puts the rule in doubt after these calls, whose order is unknown. The best guess is the rule
+    /// of the last call to return.
     pub(crate) fn doubt_future_locks(&mut self, calls: &[Returned]) {
         let all = calls.iter().filter_map(|call| Some((call.who.exit_ns, said(call)?)));
         if let Some((_, kind)) = all.max_by_key(|(exit_ns, _)| *exit_ns) {
@@ -42,8 +42,8 @@ impl Space {
         }
     }
 
-    /// Settles the doubt before a call is applied, by what the call says, or by the memory that it
-    /// has made (FUTURE-LOCKS-1).
+    /// Settles the doubt before a call is applied: by the call's own rule, or by its new memory
+    /// (FUTURE-LOCKS-1).
     pub(crate) fn settle_future_locks(&mut self, call: &Returned) {
         if call.failed() || call.overlapped {
             return;

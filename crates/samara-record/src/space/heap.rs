@@ -1,7 +1,7 @@
-//! The end of the heap, as far as the names of areas show it. Before Linux 6.6 an area that begins
-//! where the heap ends has the heap's name too.
+//! Finds the end of the heap by the names of areas. Before Linux 6.6 an area that begins where the
+//! heap ends has the heap's name too.
 //!
-//! Where the break is not known it is in doubt (`doubt`) until the next `brk`.
+//! If the break is ambiguous, it is in doubt (`doubt`) until the next `brk`.
 
 use samara_mm::{Features, Layout};
 use samara_trace::calls::Call;
@@ -10,13 +10,13 @@ use crate::os::proc::{KernelArea, READ, USER_END, WRITE};
 use crate::space::reach::Range;
 use crate::space::{Returned, Space};
 
-/// The last areas that have the heap's name.
+/// The last area with the heap's name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heap {
     last: Option<Range>,
-    /// The last one begins where another one ends.
+    /// It begins where another area with that name ends.
     follows: bool,
-    /// It can be read and written, as the heap can unless a call has changed it.
+    /// It can be read and written, like the heap unless a call has changed it.
     plain: bool,
 }
 
@@ -31,7 +31,7 @@ impl Heap {
         }
     }
 
-    /// The last of them.
+    /// The last area with the heap's name.
     pub(crate) fn last(&self) -> Option<Range> {
         self.last
     }
@@ -39,7 +39,7 @@ impl Heap {
     /// The possible places of the break, the likeliest first.
     fn breaks(&self, start_brk: u64, features: Features) -> Vec<u64> {
         let Some((start, end)) = self.last else { return vec![start_brk] };
-        // Two areas of the heap, or the heap and an area that begins where it ends.
+        // Two areas of the heap, or the heap and another area that begins at its end.
         let may_begin = self.follows && start > start_brk && !features.contains(Features::HEAP_MEETS);
         match (may_begin, self.plain) {
             (false, _) => vec![end],
@@ -58,7 +58,7 @@ impl Space {
         self.doubt.brk = breaks.len() > 1;
     }
 
-    /// Puts the break where the last `brk` said, if there was one.
+    /// Moves the break to the result of the last `brk`, if there was one.
     pub(crate) fn find_break(&mut self, brk: Option<u64>) {
         if let Some(brk) = brk {
             self.model.set_layout(Layout { brk, ..self.model.layout() });
@@ -66,8 +66,8 @@ impl Space {
         }
     }
 
-    /// Puts it in doubt where the break is, after these calls, whose order is not known. It is
-    /// probably where the last `brk` said that came back. `heap`: the last area of the heap.
+    /// Puts the break in doubt after these calls, whose order is unknown. The best guess is the
+    /// result of the last `brk` to return. `heap`: the last area of the heap.
     pub(crate) fn doubt_break(&mut self, calls: &[Returned], heap: Option<Range>) {
         let all = calls.iter().filter(|c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
         if let Some(last) = all.max_by_key(|c| c.who.exit_ns) {
@@ -77,8 +77,8 @@ impl Space {
         }
     }
 
-    /// Moves the break to where the last area of the heap allows it: calls that were not applied
-    /// may have moved it.
+    /// Moves the break to a place that the last area of the heap allows, because calls that were
+    /// not applied may have moved it.
     pub(crate) fn adopt_break(&mut self, heap: Option<Range>) {
         let (mut layout, features) = (self.model.layout(), self.model.config().features);
         match heap {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::os::proc;
 
-    /// The possible places of the break for the areas of a program whose heap begins at 0x2000.
+    /// The possible breaks for these areas of a program whose heap begins at 0x2000.
     fn breaks(areas: &str, features: Features) -> Vec<u64> {
         let text: String = areas.lines().map(|line| format!("{line} 00000000 00:00 0 [heap]\n")).collect();
         let other = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n";
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!((breaks(guard, old), breaks(guard, new)), (vec![0x4000, 0x6000], vec![0x6000]));
         let changed = "00002000-00004000 r--p\n00004000-00006000 rw-p";
         assert_eq!((breaks(changed, old), breaks(changed, new)), (vec![0x6000, 0x4000], vec![0x6000]));
-        // One area, or none.
+        // One area, or no area.
         let one = "00002000-00004000 rw-p";
         assert_eq!((breaks(one, old), breaks("", old)), (vec![0x4000], vec![0x2000]));
         // The last data of a program without address randomisation.
@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(breaks(data, old), [0x4000]);
     }
 
-    /// Of several calls that moved the break at the same time, the last to come back is taken to be
-    /// the last one, unless the names of areas show another place.
+    /// Of several calls that moved the break at the same time, the last to return counts as the
+    /// last one, unless the names of areas show another place.
     #[test]
     fn a_break_that_several_calls_moved_is_in_doubt() {
         let tid = std::process::id() as crate::os::sys::Tid;

@@ -26,22 +26,22 @@ use crate::space::model::{self, Inode};
 pub(crate) struct Program {
     pub(crate) tid: Tid,
     memory: Memory,
-    /// A task of the process that the call acts on: the process of `tid`, or one that it advises.
+    /// A task of the process that the call acts on: that of `tid`, or one that `tid` advises.
     pub(crate) of: Tid,
-    /// A file was asked for: its driver may refuse a call that the model grants.
+    /// A file was queried. Its driver may refuse a call that the model grants.
     pub(crate) file: bool,
     /// A query had no answer: the model does not know the rules.
     pub(crate) unknown: bool,
-    /// Length in bytes of the segment that was asked for.
+    /// Length in bytes of the queried segment.
     pub(crate) bytes: u64,
     /// The memory nodes that the task may use.
     nodes: OnceCell<Vec<u64>>,
-    /// Page size of the object that was asked for, if it is in huge pages of hugetlbfs.
+    /// Page size of the queried object, if it is in huge pages of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
     /// The last queried descriptor, and its file.
     opened: Option<(i32, OpenFile<Inode>)>,
-    /// The machine's settings of huge pages, which decide which places suit them. `None`: no places
-    /// are searched for.
+    /// The machine's settings of huge pages, which decide which places suit them. `None`: no place
+    /// is searched for.
     pub(crate) settings: Option<Rc<Settings>>,
 }
 
@@ -50,7 +50,7 @@ impl Program {
         Program::seen(Memory::now(tid))
     }
 
-    /// The environment of a task as one of its calls saw it.
+    /// The environment of a task at the time of one of its calls.
     pub(crate) fn seen(memory: Memory) -> Self {
         Program {
             tid: memory.tid,
@@ -82,7 +82,7 @@ impl Program {
         let Descriptor { flags, mount } = match proc::descriptor(self.tid, fd) {
             Ok(descriptor) => descriptor,
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Err(Errno::EBADF),
-            Err(_) => return self.not_known(Errno::EBADF), // a process that hides from us
+            Err(_) => return self.not_known(Errno::EBADF), // the process is hidden from the recorder
         };
         if flags & libc::O_PATH != 0 {
             return Err(Errno::EBADF);
@@ -108,8 +108,8 @@ impl Program {
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
             Inode { name: model::SECRET.into(), ..named(&meta, HugePlaces::Plain) }
         } else {
-            // A file system that may depend on another process is not asked: that process may wait
-            // for the recorder.
+            // A file system that may depend on another process is not queried: that process may
+            // wait for the recorder.
             let mount = find_mount(self.tid, |m| m.id == mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
             let Some(mount) = mount else {
                 return self.not_known(Errno::EINVAL);
@@ -144,7 +144,7 @@ impl Host<Inode> for Program {
         self.file = true;
         let inode = u64::from(id as u32);
         let places = self.shared().files;
-        // The length first: it shows that the segment is in our own IPC namespace.
+        // The length comes first: it shows that the segment is in our own IPC namespace.
         let Some(bytes) = segment_bytes(self.tid, inode) else { return self.not_known(Errno::EINVAL) };
         let Ok(huge) = segments::segment_page(id) else { return self.not_known(Errno::EINVAL) };
         (self.bytes, self.huge) = (bytes, huge);
@@ -172,7 +172,7 @@ impl Host<Inode> for Program {
         }
         match proc::process_of(self.tid, pidfd) {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Err(Errno::EBADF),
-            Err(_) | Ok(Some(0)) => self.not_known(Errno::EBADF), // hidden from us, or in another namespace
+            Err(_) | Ok(Some(0)) => self.not_known(Errno::EBADF), // hidden from the recorder, or in another namespace
             Ok(None) => Err(Errno::EBADF),
             Ok(Some(..0)) => Err(Errno::ESRCH),
             Ok(Some(pid)) => Ok(proc::thread_group(pid) == proc::thread_group(self.of)),
@@ -214,7 +214,7 @@ impl Host<Inode> for Program {
 }
 
 /// Length in bytes of a System V segment by its number, which is the inode of its areas. `None`:
-/// there is no such segment, or the task has another IPC namespace than the recorder.
+/// the segment does not exist, or the task is in another IPC namespace than the recorder.
 fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
     let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok();
     if space(&tid.to_string()) != space("self") {
@@ -246,8 +246,8 @@ fn is_swap_file(meta: &Metadata) -> bool {
     files.into_iter().any(|(name, _)| std::fs::metadata(name.replace("\\040", " ")).is_ok_and(same))
 }
 
-/// Whether a memfd is sealed against writing. A file that only has a memfd's name, such as a FIFO
-/// on a tmpfs in the program's mount namespace, is not; opening it does not block.
+/// Whether a memfd is sealed against writing. False for a file that only has a memfd's name, such
+/// as a FIFO on a tmpfs in the program's mount namespace. Opening does not block.
 pub(crate) fn write_sealed(path: &str) -> bool {
     let open = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let Ok(file) = open else { return false };
@@ -261,21 +261,21 @@ const LOCAL: &[&str] = &[
     "vfat", "zfs",
 ];
 
-/// Those of them that choose places that suit huge pages.
+/// Those that choose places that suit huge pages.
 const HUGE: &[&str] = &["ext4", "xfs", "btrfs"];
 
 /// Prefixes of the names of shared memory that is on no mount: memfds, System V segments, shared
 /// anonymous memory.
 const SHARED_MEMORY: &[&str] = &["/memfd:", "/SYSV", "/dev/zero"];
 
-/// A mounted file system, as far as maps depend on it.
+/// A mounted file system: the properties that maps depend on.
 struct Mount {
     /// Its number.
     id: String,
     dev: (u32, u32),
     kind: String,
     noexec: bool,
-    /// The option `huge`, if it has one.
+    /// The value of the option `huge`, if it is set.
     huge: Option<String>,
 }
 
@@ -294,7 +294,7 @@ impl Mount {
         })
     }
 
-    /// Which places suit its files.
+    /// The places that suit its files.
     fn places(&self, host: &Program) -> HugePlaces {
         match self.kind.as_str() {
             "tmpfs" => host.shared().mounted(self.huge.as_deref()),
@@ -304,8 +304,8 @@ impl Mount {
     }
 }
 
-/// A mount as the task sees it, or else as the recorder sees it. `None`: neither sees it, as with
-/// the mounts of pipes, sockets and drivers.
+/// A mount as the task sees it, or else as the recorder sees it. `None`: neither sees it, as for
+/// pipes, sockets and drivers.
 fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
     let find = |of: &str| {
         let text = std::fs::read_to_string(format!("/proc/{of}/mountinfo")).ok()?;

@@ -5,8 +5,8 @@ use nix::sys::stat::Mode;
 
 use super::write_sealed;
 
-/// A FIFO that has the name of a memfd: the recorder does not wait for a writer, because that may
-/// be the program that it has stopped.
+/// A FIFO with the name of a memfd: the recorder does not wait for a writer, which may be the
+/// stopped program.
 #[test]
 fn a_fifo_is_no_sealed_memfd_and_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();

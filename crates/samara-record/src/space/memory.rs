@@ -1,7 +1,7 @@
 //! The memory that a call's arguments point to, and the file behind the memory that it mapped.
 //!
-//! Both are kept for a call that waits to be settled, because its thread goes on, and may write
-//! there or close the file. It knows no model. Neighbours: the table of calls has the memory that a
+//! Both are kept for a call that waits to be settled, because its thread goes on and may write
+//! there or close the file. It knows no model. Neighbours: the table of calls says which memory a
 //! call reads.
 
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::os::sys::Tid;
 use crate::space::apply::open_mode;
 use crate::space::host::Program;
 
-/// Most bytes that are kept: no call takes a longer mask or more ranges.
+/// Most bytes that are kept. Longer masks and longer lists of ranges are no valid arguments.
 const MOST: u64 = 1024 * 16;
 
 /// A task's memory as one of its calls saw it.
@@ -29,9 +29,9 @@ pub(crate) struct Memory {
 
 #[derive(Clone, Debug)]
 enum Known {
-    /// It is read when it is asked for.
+    /// The memory is read on demand.
     Now,
-    /// It cannot be read any more, and nothing was kept.
+    /// The memory cannot be read any more, and nothing was kept.
     Nothing,
     Kept(Rc<Kept>),
 }
@@ -40,7 +40,7 @@ enum Known {
 struct Kept {
     /// The memory that the call read: the address, and the bytes.
     bytes: (u64, Vec<u8>),
-    /// The place of a file that the call mapped, the kernel's area there, and the open mode of the
+    /// A mapped file: the place of the map, the kernel's area there, and the open mode of the
     /// descriptor.
     mapped: Option<(u64, KernelArea, FileMode)>,
     /// Whether the call's pidfd stood for the caller's own process.
@@ -55,24 +55,24 @@ impl Memory {
         Memory { tid, known: Known::Now }
     }
 
-    /// Of a call in a trace that has nothing of it.
+    /// The memory of a call in a trace that does not have it.
     pub(crate) fn unknown() -> Memory {
         Memory { tid: 0, known: Known::Nothing }
     }
 
-    /// The memory as a trace shows it: bytes that the call read, and the area that it mapped.
+    /// The memory that a trace shows: bytes that the call read, and the area that it mapped.
     pub(crate) fn recorded(bytes: (u64, Vec<u8>), mapped: Option<(u64, KernelArea, FileMode)>) -> Memory {
         Memory { tid: 0, known: Known::Kept(Rc::new(Kept { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
     }
 
-    /// Keeps the memory that the call may have read and mapped. `read`: the recorder can read the
-    /// memory behind its arguments without the program's help.
+    /// Keeps the memory that the call may have read, and what it mapped. `read`: the recorder can
+    /// read the memory behind the arguments without the program's help.
     pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
         let a = &d.args;
         let (at, len) = d.call.reads(a).unwrap_or((0, 0));
         let mut bytes = Vec::new();
         let len = if read { len.min(MOST) as usize } else { 0 };
-        // As far as it can be read: the end may not be mapped.
+        // As much as can be read: the end may not be mapped.
         while bytes.len() < len {
             let mut some = [0u8; 8];
             if at.checked_add(bytes.len() as u64).is_none_or(|at| !ptrace::read_memory(self.tid, at, &mut some)) {
@@ -105,7 +105,7 @@ impl Memory {
         part.is_some()
     }
 
-    /// Whether the call's pidfd stood for the caller's own process. `None`: it has to be asked for.
+    /// Whether the call's pidfd stood for the caller's own process. `None`: it must be queried.
     pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
         match &self.known {
             Known::Now => None,
@@ -114,7 +114,7 @@ impl Memory {
         }
     }
 
-    /// Number and features of the userfaultfd that the call was given.
+    /// Number and features of the userfaultfd with this descriptor.
     pub(crate) fn userfaultfd(&self, fd: i32) -> Option<(u64, u64)> {
         match &self.known {
             Known::Now => proc::userfaultfd(self.tid, fd),
@@ -123,7 +123,7 @@ impl Memory {
         }
     }
 
-    /// The area that was seen at the place that the call mapped, and how its file was opened.
+    /// The kept area at the place that the call mapped, and the open mode of its file.
     pub(crate) fn mapped(&self, at: u64) -> Option<(KernelArea, FileMode)> {
         let Known::Kept(kept) = &self.known else { return None };
         let (start, area, mode) = kept.mapped.as_ref()?;

@@ -4,14 +4,14 @@
 //! It does not know how tasks are stopped or how events are stored.
 //!
 //! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that
-//!   call, or a difference has been reported and the kernel's view taken over. Calls that overlap
+//!   call, or a difference has been reported and the kernel's view taken over. Overlapping calls
 //!   may wait in `pending` until all of them have returned.
 //! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model
 //!   (fork), never from nothing.
 //!
 //! Neighbours: `apply` applies a call, `check` and `compare` check it, `settle` and `overlap`
-//! decide when, `put_off` when later, `report` reports it, `adopt` takes the kernel's view over,
-//! `doubt` has what nothing shows, `explain` finds changes that no call made.
+//! decide when, `put_off` delays checks, `report` reports it, `adopt` takes the kernel's view over,
+//! `doubt` has unknown facts that no file shows, `explain` finds changes that no call made.
 
 pub(crate) mod adopt;
 pub(crate) mod apply;
@@ -58,7 +58,7 @@ pub(crate) type SpaceId = u64;
 
 pub(crate) use unstopped::{Compared, Followed, Reading, is_whole, put_right};
 
-/// A call on more ranges than this is checked as one range, from the first to the last.
+/// Maximum number of ranges of a call that are checked separately. More are checked as one range.
 const MANY: usize = 16;
 
 /// The place in the program that made a call.
@@ -86,12 +86,12 @@ pub(crate) struct Returned {
     pub(crate) overlapped: bool,
     /// When it entered the kernel.
     pub(crate) go_ns: u64,
-    /// The kernel answered otherwise than the engine in charge, while other calls overlapped it.
+    /// The kernel's answer differs from the engine's, while other calls overlapped it.
     pub(crate) unsure: bool,
     pub(crate) from: Caller,
     pub(crate) resident: Option<Resident>,
     pub(crate) personality: u32,
-    /// Why the engine in charge refused it, if the engine did.
+    /// The reason, if the engine in charge refused it.
     pub(crate) cause: Option<&'static str>,
     /// The rule by which the kernel refused it, if that is known.
     pub(crate) refused: Option<Refused>,
@@ -143,8 +143,8 @@ pub(crate) struct Space {
     pub(crate) maps: Maps,
     pub(crate) size: Size,
     pub(crate) pending: Vec<Returned>,
-    /// Calls without a visible return: their tasks were killed, or had entered them before the
-    /// recorder attached. They may have had an effect or not.
+    /// Calls without a visible return: their tasks were killed, or entered them before the recorder
+    /// attached. Their effect is unknown.
     pub(crate) lost: Vec<String>,
     /// A userfaultfd has been registered here. Closing it changes areas without a call.
     pub(crate) registered: bool,
@@ -154,27 +154,26 @@ pub(crate) struct Space {
     pub(crate) bound: bool,
     /// For tests: the number of a call that the model ignores.
     forgets: Option<u32>,
-    /// Nothing may be asked of the kernel, which is further on: its tasks do not stop, or calls are
-    /// applied one after the other that are back already.
+    /// The kernel must not be queried, because its state is later than the model's: the tasks do
+    /// not stop, or several returned calls are being applied one after the other.
     alone: bool,
-    /// Overlapped calls that were reported: when they returned, and what they reached. And when the
-    /// kernel's view was taken over, and where.
+    /// Overlapped calls that were reported: when each returned, and the ranges that it reached.
+    /// Also each takeover of the kernel's view: when, and its ranges.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
-    /// Calls whose comparison was put off.
+    /// Number of calls whose comparison was put off.
     waiting: u64,
     /// The last comparison was made, or the reason for its absence was reported.
     finished: bool,
-    /// The recorder may not read it: the model stays empty.
+    /// The recorder may not read the space: the model stays empty.
     hidden: bool,
-    /// It was found without the flags that only `smaps` shows, and was not read with them since.
+    /// The space has never been read with the flags that only `smaps` shows.
     flagless: bool,
 }
 
 /// The outcome of one attempt to apply a call.
 #[derive(Default)]
 pub(crate) struct Attempt {
-    /// The ranges that the call may have changed, by the model before it (with the heap's end of
-    /// then).
+    /// The ranges that the call may have changed, by the model (and the heap's end) before it.
     pub(crate) reach: Vec<Range>,
     pub(crate) steps: Vec<Step>,
     pub(crate) grown: Vec<compare::Grown>,
@@ -182,14 +181,14 @@ pub(crate) struct Attempt {
     pub(crate) misfit: Option<String>,
     /// The call's effect is unknown: the kernel's view was taken over.
     pub(crate) unsure: bool,
-    /// The model would have answered otherwise.
+    /// The model's answer differs from the kernel's.
     pub(crate) answer: bool,
     /// For a refused call: the model before it.
     pub(crate) unchanged: Option<Model>,
 }
 
 impl Space {
-    /// Whether nothing can be known of it because the recorder may not read it.
+    /// Whether the recorder may not read it, so that nothing is known of it.
     pub(crate) fn hidden(&self) -> bool {
         self.hidden
     }
@@ -199,13 +198,13 @@ impl Space {
         self.lost.push(call.map_or_else(|| "one that is not known".to_owned(), |d| format!("{}{:x?}", d.call, d.args)));
     }
 
-    /// Whether overlapped calls wait for one another to return: no further call should begin.
+    /// Whether overlapped calls wait for one another to return. Then no further call should begin.
     pub(crate) fn unsettled(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Learns which stacks have grown on faults before a call is decided, as far as the call
-    /// depends on them. `limited`: the size of all areas together matters.
+    /// Learns which stacks have grown on faults, before a call that depends on them is decided.
+    /// `limited`: the total size of areas matters.
     pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
         let (brk, page) = (self.model.layout().brk, sys::page_size());
         let mut ranges = match decoded.call.row().reach {
@@ -235,8 +234,8 @@ impl Space {
         }
     }
 
-    /// Whether an area that grows down begins in these ranges or is the next above one of them. It
-    /// may have grown without a call.
+    /// Whether a stack may have grown into these ranges: an area that grows down begins in one of
+    /// them, or is the next area above it.
     pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
         ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
     }
@@ -249,7 +248,7 @@ impl Space {
         attempt
     }
 
-    /// The model as it is, to be put back.
+    /// A copy of the model, to go back to.
     fn copy(&self) -> Option<Model> {
         self.model.snapshot(self.model.config().clone()).ok()
     }

@@ -1,5 +1,5 @@
-//! The model of a space: a `samara_mm` address space over the files that `/proc` names. Areas come
-//! in from the kernel's view and go out as records.
+//! The model of a space: a `samara_mm` address space over the files that `/proc` names. Imports
+//! areas from the kernel's view, and exports them as records.
 //!
 //! It knows neither calls nor comparisons. Neighbours: `apply` changes it, `compare` compares it.
 
@@ -25,7 +25,7 @@ pub(crate) struct Inode {
     pub(crate) inode: u64,
     /// The name at the time of the map. A later rename does not make it another file.
     pub(crate) name: Arc<str>,
-    /// The places that suit it. Known only for a file that is about to be mapped.
+    /// The places that suit the file. Known only if it is about to be mapped.
     pub(crate) places: HugePlaces,
     /// Its page size, if it is in huge pages of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
@@ -66,12 +66,12 @@ impl Backing for Inode {
     }
 }
 
-/// The name of files that `memfd_secret` made. They are on no device.
+/// The name of files that `memfd_secret` made. They have no device.
 pub(crate) const SECRET: &str = "/secretmem (deleted)";
 
 pub(crate) type Model = AddressSpace<Inode>;
 
-/// An empty model that fits this machine and its kernel.
+/// An empty model for this machine and its kernel.
 pub(crate) fn empty() -> Model {
     let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<usize>().ok());
     let strict = number("/proc/sys/vm/overcommit_memory") == Some(2);
@@ -88,8 +88,7 @@ pub(crate) fn promising(overcommit: Overcommit, features: Features) -> Model {
     let defaults = Config::default();
     let mut model = AddressSpace::new(Config {
         page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
-        // The kernel has already checked the addresses and the number of areas: its results are
-        // applied.
+        // No limits: the kernel has already checked the addresses and the number of areas.
         task_size: 1 << 56,
         max_map_count: usize::MAX / 2,
         touches: Touches::Unseen,
@@ -126,15 +125,15 @@ pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
     (area, Extras { name: tag, ..Extras::default() })
 }
 
-/// The userfaultfd of these parts of one area, as far as the model knows it: none if they disagree.
+/// The userfaultfd of the parts of one area. `None`: it is not known, or the parts disagree.
 pub(crate) fn owner<'a>(parts: impl Iterator<Item = Placed<'a, Inode>>) -> Option<Uffd> {
     let mut known = parts.filter_map(|m| m.extras().uffd);
     let first = known.next()?;
     known.all(|other| other == first).then_some(first)
 }
 
-/// Notes that the areas that are registered in this range are registered with `uffd`, if that is
-/// known: those whose userfaultfd is not known, or all of them (`known_too`).
+/// Sets the userfaultfd of the registered areas in a range to `uffd`: of all of them (`known_too`),
+/// or only where it is unknown.
 pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Option<Uffd>, known_too: bool) {
     let other = |owner: Option<Uffd>| if known_too { owner != uffd } else { owner.is_none() };
     let changes = |m: &Placed<'_, Inode>| m.area.flags.intersects(Flags::UFFD) && other(m.extras().uffd);
@@ -145,8 +144,7 @@ pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Option<Uffd>, kn
     }
 }
 
-/// Makes this the userfaultfd of all registered memory in a range. False: there is no memory to
-/// store it.
+/// Sets the userfaultfd of all memory in a range. False: out of memory.
 pub(crate) fn set_owner(model: &mut Model, (start, end): Range, uffd: Option<Uffd>) -> bool {
     let areas =
         model.areas_in(start, end).map(|m| (m.start.max(start), m.end.min(end), m.area.clone(), m.extras().clone()));
@@ -178,7 +176,7 @@ fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {
     }
 }
 
-/// Flags of an area for which only the letters of the maps line are known.
+/// Guesses the flags of an area from the letters of its maps line.
 fn guess_flags(perms: u8) -> Flags {
     let mut flags = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
     flags.set(Flags::READ, perms & READ != 0);
@@ -237,7 +235,7 @@ pub(crate) fn record(model: &Model, at: &Placed<'_, Inode>) -> AreaRecord {
 /// The reasons that keep the two areas that touch at `addr` apart, as a trace keeps them.
 pub(crate) fn apart(model: &Model, addr: u64) -> String {
     let Some(why) = model.why_not_merged(addr).filter(|why| !why.is_empty()) else { return String::new() };
-    // Special areas differ in many flags, and would not be joined if they did not.
+    // Special areas differ in many flags, and would not be joined without these differences either.
     if !why.contains(Reason::Flags) || why.contains(Reason::Special) {
         return why.to_string();
     }
@@ -252,7 +250,7 @@ pub(crate) fn records(model: &Model, start: u64, end: u64) -> Vec<AreaRecord> {
     model.areas_in(start, end).map(|at| record(model, &at)).collect()
 }
 
-/// The steps of a plan as events have them: steps of areas, not of the content of pages.
+/// The steps of a plan as events have them: those of areas, without those of page content.
 pub(crate) fn steps(plan: &[Step]) -> Vec<Step> {
     plan.iter().filter_map(recorded).collect()
 }

@@ -1,26 +1,26 @@
 //! Calls of one space that were in the kernel at the same time.
 //!
-//! A call takes effect at one instant between the moment when it enters the kernel and the moment
-//! when it is seen to be back. The order of two such calls is not known. It may matter where they
-//! touch: one reaches an area that the other reaches, or the area next to it. Such calls wait until
-//! no call that touches them is in the kernel. Then the model makes them in the order in which they
-//! came back. If it does not have what the kernel shows then, that is taken over, and the calls are
-//! marked as unsure.
+//! A call takes effect at one instant between its entry into the kernel and the moment when it is
+//! seen to be back. The order of two such calls is unknown. It may matter if they touch: one
+//! reaches an area that the other reaches, or a neighbour of it. Such calls wait until no call that
+//! touches them is in the kernel. Then the model makes them in the order of their returns. If the
+//! result differs from the kernel's view, that view is taken over, and the calls are marked as
+//! unsure.
 //!
-//! A call whose place is unknown before it returns (a `mmap` without a fixed address) makes no
-//! other call wait. When it has returned, the calls reported meanwhile are searched for one that
-//! reached its place.
+//! A call whose place is unknown before it returns (a `mmap` without a fixed address) delays no
+//! other call. When it has returned, the calls reported meanwhile are searched for one that reached
+//! its place.
 //!
 //! It does not know how calls are applied. Neighbours: `settle` settles single calls, `adopt` takes
-//! the kernel's areas over, `doubt` keeps what no file shows, `reach` says how far a call reaches.
+//! the kernel's areas over, `doubt` has facts that no file shows, `reach` has a call's ranges.
 //!
-//! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled
+//! - **OVERLAP-1** calls that do not touch need no order: each group of calls that touch is settled
 //!   by itself.
 //! - **OVERLAP-2** a call that touched no call that was in the kernel at the same time is never
 //!   unsure.
-//! - **OVERLAP-3** after overlapped calls that touch, the model does not rely on what their order
-//!   may have decided and no file shows: what was written, what is charged, and from where memory
-//!   was moved.
+//! - **OVERLAP-3** after overlapped calls that touch, the model treats facts as unknown if no file
+//!   shows them and the order may have decided them: what was written, what is charged, and from
+//!   where memory was moved.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ use crate::space::{Attempt, Returned, Space};
 
 /// Maximum number of overlapped calls that wait for one another.
 const PENDING_LIMIT: usize = 16;
-/// Number of overlapped calls, and of takeovers of the kernel's view, that are remembered.
+/// Maximum number of overlapped calls and takeovers of the kernel's view that are remembered.
 const RECENT_LIMIT: usize = 256;
 
 /// A call that is in the kernel.
@@ -48,8 +48,7 @@ pub(crate) struct Flying {
 }
 
 impl Space {
-    /// Settles the calls that have returned and wait, unless a call that touches them is in the
-    /// kernel.
+    /// Settles the returned calls that wait, except those that touch a call in the kernel.
     pub(crate) fn settle_pending(&mut self, flying: &[Flying], journal: &mut Journal<'_>) {
         let calls = std::mem::take(&mut self.pending);
         let page = sys::page_size();
@@ -81,13 +80,13 @@ impl Space {
         }
     }
 
-    /// The ranges that a returned call reached: everything, if only the kernel shows it.
+    /// The ranges that a returned call reached; everything if only the kernel shows them.
     pub(crate) fn reaches(&self, call: &Returned) -> Vec<Range> {
         if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.ranges(call) }
     }
 
-    /// The ranges that a call in the kernel may reach, and whether it may also get a place that is
-    /// not known yet.
+    /// The ranges that a call in the kernel may reach. True: it may also get a place that is not
+    /// known yet.
     fn may_reach(&self, flying: &Flying) -> (Vec<Range>, bool) {
         let d = &flying.decoded;
         let (ranges, open) = reach::before_return(d, flying.place, self.model.layout().brk, sys::page_size());
@@ -102,8 +101,8 @@ impl Space {
         flying.iter().any(|f| self.may_reach(f).1)
     }
 
-    /// Settles calls that touch one another: in the order in which they came back, if the model
-    /// then has what the kernel shows.
+    /// Settles calls that touch one another. They are made on the model in the order of their
+    /// returns, and kept if the model then equals the kernel's view.
     fn settle_group(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
         let (before, doubt) = (self.copy(), self.doubt.clone());
         let Some(before) = before else { return self.take_over(calls, Vec::new(), journal) };
@@ -123,16 +122,16 @@ impl Space {
         self.take_over(calls, applied, journal);
     }
 
-    /// Takes over what the kernel has where these calls reached: their order is not known.
-    /// `applied`: what the model did, if it has applied them. If that is what the kernel has, they
-    /// are not unsure.
+    /// Takes over the kernel's view where these calls reached, because their order is unknown.
+    /// `applied`: the model's attempts, if it has applied them. If the kernel's view agrees with
+    /// them, the calls are not unsure.
     pub(crate) fn take_over(&mut self, calls: &[Returned], applied: Vec<Attempt>, journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let mut reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
         reach.extend(applied.iter().flat_map(|attempt| &attempt.reach));
         let mut shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
         if let Some(shown) = shown.as_mut().filter(|_| !applied.is_empty()) {
-            shown.made.clear(); // the model has it
+            shown.made.clear(); // the model has them
         }
         let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
         self.unlearn(calls);
@@ -141,8 +140,8 @@ impl Space {
             self.doubt_break(calls, shown.heap);
         }
         self.doubt_future_locks(calls);
-        // Where nothing is to be taken over, the model has what they did; or they undid one
-        // another, or a call that was reported before them came after them and undid them.
+        // Without steps, the model has the effects of the calls; or they undid one another; or a
+        // call that was reported before them took effect after them and undid them.
         let unsure = !steps.is_empty();
         let mut applied = applied.into_iter();
         for call in calls {
@@ -159,25 +158,25 @@ impl Space {
         }
     }
 
-    /// Makes facts unknown that depend on the order of these calls and that no file shows, in all
-    /// areas that they touched (OVERLAP-3).
+    /// Makes facts unknown in all areas that these calls touched, if they depend on the order of
+    /// the calls and no file shows them (OVERLAP-3).
     pub(crate) fn unlearn(&mut self, calls: &[Returned]) {
         let some = calls.iter().filter(|c| !matches!(c.decoded.call.row().reach, Reach::Everything));
         let ranges: Vec<Range> = some.flat_map(|c| self.ranges(c)).collect();
         for (start, end) in self.span(&ranges, sys::page_size()) {
-            // Without memory for it, what is known stays.
+            // Out of memory, the model keeps what it knows.
             let _ = self.model.unlearn(start, end, true, true);
         }
     }
 
-    /// Remembers an overlapped call that is reported now: a call that is still in the kernel may
+    /// Remembers an overlapped call that is now reported. A call that is still in the kernel may
     /// get a place that this one reached.
     pub(crate) fn remember(&mut self, call: &Returned, reach: &[Range]) {
         self.remember_at(call.who.exit_ns, reach.to_vec());
     }
 
-    /// Remembers that the model took over the kernel's view of these ranges at this time. A call
-    /// that was in the kernel then may have had its effect already.
+    /// Remembers that the kernel's view of these ranges was taken over at this time. It may include
+    /// the effect of a call that was still in the kernel then.
     pub(crate) fn remember_at(&mut self, ns: u64, ranges: Vec<Range>) {
         if self.recent.len() == RECENT_LIMIT {
             self.recent.pop_front();
@@ -185,9 +184,8 @@ impl Space {
         self.recent.push_back((ns, ranges));
     }
 
-    /// Whether a call that was reported before this one was in the kernel at the same time and
-    /// reached the same place, or the kernel's view was taken over there while this one was in the
-    /// kernel. This one reaches `ours`.
+    /// Whether something else reached the ranges `ours` of this call while it was in the kernel: a
+    /// call that was reported before it, or a takeover of the kernel's view.
     pub(crate) fn raced(&self, call: &Returned, ours: &[Range]) -> bool {
         let page = sys::page_size();
         let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;
@@ -196,7 +194,7 @@ impl Space {
     }
 }
 
-/// Groups the entries of `reach` that are connected by ranges that meet, as their indices.
+/// Groups the entries of `reach` that meet, directly or through others, as their indices.
 fn group(reach: &[Vec<Range>]) -> Vec<Vec<usize>> {
     let meet = |a: usize, b: usize| reach[a].iter().any(|x| reach[b].iter().any(|y| x.0 < y.1 && y.0 < x.1));
     let mut groups: Vec<Vec<usize>> = Vec::new();

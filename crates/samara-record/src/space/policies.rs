@@ -16,7 +16,7 @@ pub(crate) fn policies(tid: Tid) -> Option<HashMap<u64, Option<Policy>>> {
 fn policies_in(text: &str) -> HashMap<u64, Option<Policy>> {
     let line = |line: &str| {
         let (start, rest) = line.split_once(' ')?;
-        // A mode may have a blank in it. The policy ends at the first blank after the mode's name.
+        // A mode may contain a blank. The policy ends at the first blank after the mode's name.
         let end = ["prefer (many)", "weighted interleave"]
             .iter()
             .find(|name| rest.starts_with(**name))

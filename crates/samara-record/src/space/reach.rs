@@ -14,12 +14,12 @@ pub(crate) type Range = (u64, u64);
 /// The whole of user space.
 pub(crate) const ALL: Range = (0, USER_END);
 
-/// Whether one of the ranges meets this one.
+/// Whether one of the ranges meets `(start, end)`.
 pub(crate) fn meets(ranges: &[Range], (start, end): Range) -> bool {
     ranges.iter().any(|r| r.0 < end && start < r.1)
 }
 
-/// The ranges in ascending order. Those that meet or touch become one.
+/// Sorts and merges ranges that meet or touch.
 pub(crate) fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.retain(|r| r.0 < r.1);
     ranges.sort_unstable();
@@ -31,27 +31,27 @@ pub(crate) fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges
 }
 
-/// What both lists of merged ranges have.
+/// The intersection of two lists of merged ranges.
 pub(crate) fn common(one: &[Range], other: &[Range]) -> Vec<Range> {
     let meeting = |a: &Range| &other[other.partition_point(|b| b.1 <= a.0)..other.partition_point(|b| b.0 < a.1)];
     let both = |a: &Range| meeting(a).iter().map(|b| (a.0.max(b.0), a.1.min(b.1))).collect::<Vec<_>>();
     one.iter().flat_map(both).collect()
 }
 
-/// The ranges without what lies in this one.
+/// The ranges without the part in `(start, end)`.
 pub(crate) fn without(ranges: Vec<Range>, (start, end): Range) -> Vec<Range> {
     let apart = |r: Range| [(r.0, r.1.min(start).max(r.0)), (r.0.max(end).min(r.1), r.1)];
     ranges.into_iter().flat_map(apart).filter(|r| r.0 < r.1).collect()
 }
 
-/// What these merged ranges leave of user space.
+/// The parts of user space outside these merged ranges.
 pub(crate) fn gaps(ranges: &[Range]) -> Vec<Range> {
     let starts = [ALL.0].into_iter().chain(ranges.iter().map(|r| r.1));
     let ends = ranges.iter().map(|r| r.0).chain([ALL.1]);
     starts.zip(ends).filter(|(start, end)| start < end).collect()
 }
 
-/// Whether one of these merged ranges meets this one.
+/// Whether one of these merged ranges meets `(start, end)`.
 pub(crate) fn meets_one(ranges: &[Range], (start, end): Range) -> bool {
     ranges.get(ranges.partition_point(|r| r.1 <= start)).is_some_and(|r| r.0 < end)
 }
@@ -63,8 +63,8 @@ pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
     (first.min(USER_END), end.min(USER_END).max(first.min(USER_END)))
 }
 
-/// The ranges that the call may have changed, at most two. `brk` is where the heap ended before.
-/// Ranges that are listed in the program's memory are not included: the space reads them.
+/// The ranges that the call may have changed, at most two. `brk`: the end of the heap before it.
+/// Ranges listed in the program's memory are not included: the space reads them.
 pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Range> {
     let a = &decoded.args;
     let failed = (-4095..0).contains(&result);
@@ -101,8 +101,8 @@ fn replaced(place: &Place, decoded: &Decoded, page: u64) -> Option<Range> {
     Some(range(a[place.at], a[len], page))
 }
 
-/// The ranges that a call in the kernel may reach by its arguments, and whether it may also get a
-/// place that is unknown yet. `chosen` is the place that the engine in charge chose for it.
+/// The ranges that a call in the kernel may reach by its arguments. True: it may also get a place
+/// that is unknown yet. `chosen`: the place that the engine in charge chose for it.
 pub(crate) fn before_return(decoded: &Decoded, chosen: Option<Range>, brk: u64, page: u64) -> (Vec<Range>, bool) {
     let a = &decoded.args;
     let call = decoded.call;
@@ -128,7 +128,7 @@ pub(crate) fn before_return(decoded: &Decoded, chosen: Option<Range>, brk: u64, 
     }
 }
 
-/// The ranges that a call that returned `result` has mapped anew. For a segment its first page.
+/// The ranges that a call that returned `result` has newly mapped. For a segment, its first page.
 pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
     match &decoded.call.row().reach {
         Reach::Maps(place) if !(-4095..0).contains(&result) => {
@@ -138,7 +138,7 @@ pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
     }
 }
 
-/// The range that a call that returned `result` has mapped anew or moved memory to.
+/// The range that a call that returned `result` has newly mapped, or moved memory to.
 pub(crate) fn put(decoded: &Decoded, result: i64, page: u64) -> Option<Range> {
     let a = &decoded.args;
     match &decoded.call.row().reach {

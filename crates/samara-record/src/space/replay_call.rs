@@ -4,8 +4,8 @@
 //! It knows no rules of calls. Neighbours: `apply` chooses the calls to replay; `memory` has the
 //! memory that the call read.
 //!
-//! - **REPLAY-CALL-1** the model chooses no place: the address that the kernel returned is in the
-//!   arguments, as a fixed one.
+//! - **REPLAY-CALL-1** the model chooses no place: the address that the kernel returned is put into
+//!   the arguments as a fixed one.
 
 use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::{AddressSpace, Errno, Error, MapFlags, Placement, Plan, RemapFlags, Want};
@@ -26,7 +26,7 @@ pub(crate) struct Mapped {
 pub(crate) struct Replayed {
     /// The model's steps, or its reason to refuse.
     pub(crate) done: Result<Plan, Error>,
-    /// The raw result that the model gives.
+    /// The model's raw result.
     pub(crate) result: i64,
 }
 
@@ -89,8 +89,8 @@ pub(crate) fn replay(
     replay_at(model, memory, mapped, &Decoded { args, ..*d }, result, &mut Nowhere)
 }
 
-/// Makes the call on the model with its own arguments. `placement` chooses places that they leave
-/// open.
+/// Makes the call on the model with its own arguments. `placement` chooses the places that they
+/// leave open.
 pub(crate) fn replay_at(
     model: &mut Model,
     memory: &Memory,
@@ -101,7 +101,7 @@ pub(crate) fn replay_at(
 ) -> Replayed {
     let mut host = Seen { program: Program::seen(memory.clone()), mapped };
     let Some(called) = linux::call(model, &mut host, placement, d.nr.into(), d.args) else {
-        return Replayed { done: Ok(Plan::default()), result }; // it is no call on this space
+        return Replayed { done: Ok(Plan::default()), result }; // it does not act on this space
     };
     let done = match errno(called.result) {
         Some(errno) => Err(Error { errno, done: called.plan }),
@@ -110,7 +110,7 @@ pub(crate) fn replay_at(
     Replayed { done, result: called.result }
 }
 
-/// The arguments with which the call gets the place that the kernel gave it.
+/// The arguments, changed so that the call gets the place that the kernel gave it.
 fn as_answered(d: &Decoded, result: i64, offset: Option<u64>) -> [u64; 6] {
     let mut args = d.args;
     let moves = (RemapFlags::FIXED | RemapFlags::DONTUNMAP).bits();

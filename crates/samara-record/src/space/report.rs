@@ -1,4 +1,4 @@
-//! Writes the events of a space: each with the plan, and the areas around it.
+//! Writes the events of a space: each with its steps, and the areas around them.
 //!
 //! It changes no model. Neighbours: `journal` stores events.
 
@@ -57,15 +57,15 @@ impl Space {
         self.write(event, journal);
     }
 
-    /// The explanation of an otherwise unexplained misfit: calls without a visible return, if there
-    /// are any.
+    /// Explains an otherwise unexplained misfit by calls without a visible return, if there are
+    /// any.
     pub(super) fn by_lost_calls(&self) -> Option<String> {
         let told = || format!("the effect of calls without a visible return: {}", self.lost.join(", "));
         (!self.lost.is_empty()).then(told)
     }
 
-    /// Reports that model and kernel differed, and that the kernel's view was taken over by
-    /// `steps`. True if something explains the difference: then it is no `Difference`.
+    /// Reports that model and kernel differed, and that `steps` took the kernel's view over. True:
+    /// the difference is explained, so it is no `Difference`.
     pub(crate) fn report_misfit(
         &mut self,
         who: Who,
@@ -97,7 +97,7 @@ impl Space {
         false
     }
 
-    /// Reports that the kernel answered a call otherwise than the engine in charge.
+    /// Reports that the kernel's answer to a call differs from the engine's.
     pub(crate) fn report_verdict(&mut self, who: Who, how: String, journal: &mut Journal<'_>) {
         let mut event = journal.blank(EventKind::Difference, self.id, who);
         event.text = how;
@@ -113,12 +113,12 @@ impl Space {
         self.write(event, journal);
     }
 
-    /// Puts the plan into an event, and the areas around it as they are now.
+    /// Puts the steps into an event, and the areas around them as they are now.
     fn show(&self, event: &mut Event, steps: Vec<Step>) {
         let low = steps.iter().map(|s| s.start).min();
         let high = steps.iter().map(|s| s.end).max();
         if let (Some(low), Some(high)) = (low, high) {
-            // Neighbours that touch are shown too: their bounds or their reasons may have changed.
+            // Neighbours that touch are shown too: their bounds or reasons may have changed.
             let page = sys::page_size();
             let (low, high) = (low.saturating_sub(page), high.saturating_add(page));
             event.window = Some((low, high));

@@ -1,6 +1,6 @@
-//! The areas that would go by a verdict do go when the model makes the change, on random programs.
-//! Areas and reasons come from the model. No memory is written, because that would keep areas apart
-//! that do not touch yet.
+//! Checks verdicts on random programs: if the model makes the suggested change, as many areas go as
+//! the verdict says. Areas and reasons come from the model. No memory is written, because that
+//! would keep apart areas that do not touch yet.
 
 use samara_mm::{
     AddressSpace, Advice, Config, Flags, LockKind, MapRequest, Plan, Prot, RemapMode, RemapRequest, Touches,
@@ -13,11 +13,11 @@ use crate::space::model::{self, Model};
 
 const PAGE: u64 = 4096;
 const BASE: u64 = 0x1_0000_0000;
-/// Pages of a unit, and how many units a program has: enough that no verdict is left out.
+/// Pages of a unit, and number of units of a program: enough for every verdict to be reported.
 const UNIT: u64 = 12;
 const UNITS: u64 = 24;
 
-/// What a program does to a run of a unit's pages.
+/// An action of a program on a run of a unit's pages.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Protect(Prot),
@@ -92,7 +92,7 @@ impl Program {
         Why::of(&areas, 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap().verdicts
     }
 
-    /// The number of areas that the model loses by a change of each area.
+    /// The number of areas by which the model shrinks when `change` is made to each area.
     fn fewer(&self, change: impl Fn(&mut Model, u64, u64)) -> u64 {
         let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
         let areas: Vec<(u64, u64)> = model.areas().map(|a| (a.start, a.end - a.start)).collect();
@@ -102,8 +102,8 @@ impl Program {
 }
 
 impl Program {
-    /// The areas without access that have some with access beside them, as first addresses and
-    /// lengths, with the protections of that.
+    /// The areas without access that lie beside areas with access: first address, length, and the
+    /// protections of those neighbours.
     fn closed(&self) -> Vec<(u64, u64, Vec<Prot>)> {
         let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
         let access = |at: u64| {
@@ -118,11 +118,11 @@ impl Program {
         closed.filter_map(of).collect()
     }
 
-    /// The number of areas that the model loses if guards are installed in memory with access.
+    /// The number of areas that the model loses if such areas become guards in memory with access.
     fn fewer_with_guards(&self) -> u64 {
         let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
         for (start, len, prots) in self.closed() {
-            // The one that saves more.
+            // The neighbour that saves more.
             let areas = |prot: &Prot| {
                 let mut tried = model.snapshot(model.config().clone()).unwrap();
                 tried.protect(start, len, *prot, None).unwrap();
@@ -140,7 +140,7 @@ impl Program {
 }
 
 impl Program {
-    /// The number of areas that the model loses if there is memory in each hole like that below it.
+    /// The number of areas that the model loses if each hole gets memory like that below it.
     fn fewer_without_holes(&self) -> u64 {
         let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
         let areas: Vec<(u64, Flags)> = model.areas().map(|a| (a.end, a.area.flags)).collect();
@@ -233,7 +233,7 @@ fn what_would_go_goes() {
         let (advised, installed) = (guards(&verdicts), program.fewer_with_guards());
         assert!(advised <= installed, "{advised} of {installed}: {}", shown());
         saved += advised;
-        // All of them are reported, if none is left to another verdict, or may be locked.
+        // All of them are reported, unless another verdict has them or they may be locked.
         let times = verdicts.iter().filter(|v| v.pattern.is_some()).map(|v| v.times).sum::<u64>();
         let locks = acts.iter().any(|(act, ..)| matches!(act, Act::Lock));
         if !locks && times == program.closed().len() as u64 {
@@ -252,7 +252,7 @@ fn what_would_go_goes() {
             guarded += 1;
             continue;
         }
-        // Every boundary has its verdict, and every verdict its boundaries.
+        // Verdicts and boundaries correspond one to one.
         assert_eq!(told(&|v| v.reason == "protection"), protection, "{}", shown());
         assert_eq!(
             (told(&|v| v.reason == "lock"), told(&|v| v.reason.starts_with("flags"))),
@@ -269,8 +269,8 @@ fn what_would_go_goes() {
     assert!(saved > 100 && sure > 3, "{saved} {sure}");
 }
 
-/// Without the holes of a verdict there would be as many areas fewer as it says: if there was
-/// memory in each, like that below it.
+/// A verdict about holes gives the number of areas that filling each hole with memory like that
+/// below it would save.
 #[test]
 fn what_holes_cut_would_be_one() {
     let mut random = fastrand::Rng::with_seed(47);
@@ -285,7 +285,7 @@ fn what_holes_cut_would_be_one() {
         random.shuffle(&mut kinds);
         kinds.truncate(random.usize(0..3));
         kinds.insert(random.usize(0..=kinds.len()), Act::Unmap);
-        // At the same pages of each unit, or at any.
+        // At the same pages of each unit, or at different ones.
         let mut draw = || {
             let at = random.u64(0..UNIT);
             (at * PAGE, random.u64(1..=UNIT - at) * PAGE)
@@ -308,7 +308,7 @@ fn what_holes_cut_would_be_one() {
     assert!(exact > 25 && cut > 25, "{exact} {cut}");
 }
 
-/// If only a lock keeps memory apart, the locking call is the cause, whatever changed later.
+/// If only a lock keeps areas apart, the locking call is the cause, whatever changed later.
 #[test]
 fn the_cause_of_a_lock_is_what_locks() {
     let mut program = Program::new();
@@ -325,8 +325,8 @@ fn the_cause_of_a_lock_is_what_locks() {
     assert_eq!((&*verdicts[0].reason, call), ("lock", Some(libc::SYS_mlock2 as u32)));
 }
 
-/// A verdict blames a call that set the attribute that keeps areas apart, whatever other calls
-/// changed in the same memory, before or afterwards.
+/// A verdict names a call that set the attribute that keeps areas apart, whatever other calls
+/// changed in the same memory before or after it.
 #[test]
 fn the_call_behind_a_verdict_gave_what_it_is_about() {
     let mut random = fastrand::Rng::with_seed(43);
@@ -336,8 +336,7 @@ fn the_call_behind_a_verdict_gave_what_it_is_about() {
         program.map(BASE, all);
         let mut acts = [Act::Protect(Prot::READ), Act::Lock, Act::DontDump];
         random.shuffle(&mut acts);
-        // The first cuts the memory, another one also cuts it or does not, and the last is for all
-        // of it.
+        // The first action cuts the memory, the second may cut it, and the last covers all of it.
         let cuts = random.usize(1..3);
         for unit in 0..UNITS {
             for act in &acts[..cuts] {
@@ -363,8 +362,8 @@ fn the_call_behind_a_verdict_gave_what_it_is_about() {
     assert!(compared > 200, "{compared}");
 }
 
-/// Pages that are moved together, in any order, would be one area if they were copied: those that
-/// were written keep their offsets, and their identity. (No other test here writes.)
+/// Pages that are moved together, in any order, would be one area if they were copied instead:
+/// written pages keep their offsets and their identity. (No other test here writes.)
 #[test]
 fn what_was_moved_would_be_one() {
     let mut random = fastrand::Rng::with_seed(41);
@@ -392,7 +391,7 @@ fn what_was_moved_would_be_one() {
         copied.map(&MapRequest::anonymous(to, pages * PAGE, Prot::RW)).unwrap();
         assert_eq!(told, (program.model.len() - copied.len()) as u64, "{verdicts:?}");
         assert!(verdicts.iter().all(|v| v.moved && v.reason == "offset"), "{verdicts:?}");
-        // Memory that was never written takes the offset of its place.
+        // Memory that was never written gets the offset of its new place.
         assert_eq!(told > 0, round % 2 == 0, "{verdicts:?}");
     }
 }

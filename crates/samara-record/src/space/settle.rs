@@ -3,8 +3,8 @@
 //!
 //! It does not know the order of overlapped calls.
 //!
-//! - **SETTLE-1** a call that touched no call in the kernel at the same time is settled by itself,
-//!   and any disagreement is a difference.
+//! - **SETTLE-1** a call that touched no other call in the kernel at the same time is settled
+//!   alone, and any disagreement is a difference.
 //!
 //! Neighbours: `overlap` settles groups of calls, `report` reports them.
 
@@ -21,7 +21,7 @@ use crate::space::reach::{self, Range};
 use crate::space::{Attempt, Returned, Space};
 
 impl Space {
-    /// Processes a call that returned. `flying`: calls of other tasks in this space that are in the
+    /// Processes a returned call. `flying`: calls of other tasks in this space that are in the
     /// kernel.
     pub(crate) fn returned(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         if self.hidden() {
@@ -44,17 +44,17 @@ impl Space {
     }
 
     /// Settles a call that touches no call that was in the kernel at the same time, as far as the
-    /// places of those are known.
+    /// places of those calls are known.
     pub(crate) fn settle_single(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = !flying.is_empty() && self.some_place_is_open(flying);
         if self.doubt.locks {
             self.settle_future_locks(&call);
         }
-        // What is needed to undo the call is kept only where it may be needed.
+        // The model is copied only if the call may have to be undone.
         let careful = open || self.registered || self.below_stack(&self.ranges(&call));
         let before = if careful { self.copy() } else { None };
         let mut attempt = self.apply(&call);
-        // One that does not fit is compared below, once what explains it is known.
+        // A call that does not fit is compared below, after a search for an explanation.
         let fits = attempt.misfit.is_none();
         let later = fits && !open && !self.maps.queries() && self.puts_off(&call, &attempt, journal);
         if fits && !later {
@@ -67,8 +67,8 @@ impl Space {
         }
         let fits = attempt.misfit.is_none();
         if call.overlapped && (fits || !open) && self.raced(&call, &attempt.reach) {
-            // Another call, which was reported first, reached the same place; nothing shows whether
-            // that was the order.
+            // Another call, reported earlier, reached the same place. The order of the two is
+            // unknown.
             let applied = if fits { vec![attempt] } else { Vec::new() };
             return self.take_over(std::slice::from_ref(&call), applied, journal);
         }
@@ -79,7 +79,7 @@ impl Space {
                     self.put_off(journal);
                 }
             }
-            // The other call may be the reason: wait for it.
+            // A call in the kernel may be the reason: wait for it.
             Some(_) if open => return self.pending.push(call),
             Some(how) => self.report_unlike(&call, attempt, &how, journal),
         }
@@ -88,9 +88,9 @@ impl Space {
         }
     }
 
-    /// Looks for what explains that a call does not fit, and makes it again on the model as it was
-    /// `before`. If it still does not fit and another call may be the reason (`open`), it has not
-    /// been made in the end.
+    /// Looks for an explanation why a call does not fit, and makes it again on the model as it was
+    /// `before`. If it still does not fit and a call in the kernel may be the reason (`open`), the
+    /// model stays without it.
     fn explained(
         &mut self,
         call: &Returned,
@@ -103,7 +103,7 @@ impl Space {
         let (ranges, registration) = (self.told(call), self.registration(call));
         let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, registration, call.who.tid);
         if learnt.is_empty() {
-            // The call's effect is reported, and after it what the kernel has instead.
+            // The call's effect is reported, followed by the kernel's view.
             return if open { attempt } else { Attempt { misfit: attempt.misfit.take(), ..self.apply(call) } };
         }
         learnt.into_iter().for_each(|(text, steps)| self.report_learnt(call.who, text, &steps, journal));
@@ -117,14 +117,14 @@ impl Space {
         attempt
     }
 
-    /// Reports a call after which model and kernel differ, and takes over what the kernel has.
+    /// Reports a call after which model and kernel differ, and takes over the kernel's view.
     fn report_unlike(&mut self, call: &Returned, mut attempt: Attempt, how: &str, journal: &mut Journal<'_>) {
         let steps = self.adopt_reached(call, &attempt.reach);
         attempt.steps.extend(steps.iter().flatten());
         let (reached, answer) = (attempt.reach.clone(), attempt.answer);
         self.report_call(call, attempt, journal);
-        // Where nothing is to be taken over, an overlapping call has undone it by now; but its
-        // answer stays wrong.
+        // Without steps, an overlapping call has undone the difference by now. A wrong answer is
+        // reported anyway.
         let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) else { return };
         let how = format!("after {}: {how}", call.decoded.call);
         let unknown = match call.decoded.call {
@@ -139,7 +139,7 @@ impl Space {
         self.report_learnt(call.who, format!("{how}: {unknown} is not known since calls overlapped"), &steps, journal);
     }
 
-    /// The ranges that a call reached, and what it shows of each.
+    /// The ranges that a call reached, each with what the call shows of its former memory.
     fn told(&self, call: &Returned) -> Vec<(Range, Tells)> {
         let moves = matches!(call.decoded.call.row().reach, Reach::Moves(_));
         let put = reach::put(&call.decoded, call.result, sys::page_size());
@@ -151,12 +151,12 @@ impl Space {
         self.ranges(call).into_iter().enumerate().map(tells).collect()
     }
 
-    /// The ranges that these calls have mapped anew.
+    /// The ranges that these calls have newly mapped.
     pub(crate) fn made(&mut self, calls: &[Returned]) -> Vec<Range> {
         let mut all = Vec::new();
         for call in calls {
             let mut made = reach::made(&call.decoded, call.result, sys::page_size());
-            // A segment merges with nothing, and the arguments do not have its length.
+            // A segment merges with nothing, and the arguments do not show its length.
             if call.decoded.call == Call::Shmat {
                 made.iter_mut().for_each(|r| r.1 = self.maps.at(r.0).ok().flatten().map_or(r.1, |k| k.end));
             }
@@ -165,9 +165,9 @@ impl Space {
         all
     }
 
-    /// Takes over what the kernel has where a call reached.
+    /// Takes over the kernel's view of the ranges that a call reached.
     pub(crate) fn adopt_reached(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
-        /// The largest huge page: a refused map of one has emptied more than its arguments tell.
+        /// The largest huge page: a refused map of one has emptied more than its arguments name.
         const HUGEST: u64 = 1 << 30;
         let mut reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { reach.to_vec() };
         if call.failed() && call.decoded.call == Call::Mmap {

@@ -40,23 +40,23 @@ impl Space {
         space
     }
 
-    /// Marks facts of an attached space as unknown: its forks, its moves, and its requests for
-    /// later maps.
+    /// Marks facts of an attached space as unknown: its forks, its moves, and its locks of later
+    /// maps.
     pub(super) fn doubt_the_past(&mut self, journal: &mut Journal<'_>) {
         let space = self;
-        // A fork would lose these, or their locks.
+        // A fork would lose these areas, their content or their locks.
         let lost = Flags::DONTCOPY | Flags::WIPEONFORK | Flags::LOCKED | Flags::LOCKONFAULT | Flags::UFFD;
         let kept = space.model.areas().filter(|a| a.area.flags.intersects(lost));
         let kept: Vec<_> = kept.map(|a| (a.start, a.end, a.area.clone(), a.extras().clone())).collect();
         space.inherit();
         for (start, end, area, extras) in kept {
-            // If the area is gone, there is nothing to forget.
+            // An error means that the area is gone: there is nothing to forget.
             let _ = space.model.forget(start, end);
             if let Err(error) = space.model.import_with(start, end, area, extras) {
                 journal.note(format!("an area could not be taken over from the kernel: {error}"));
             }
         }
-        // (What `smaps` shows of areas that cannot be written, their charge, is certain.)
+        // (The charge of areas that cannot be written is certain: `smaps` shows it.)
         let written = |a: &samara_mm::Placed<'_, model::Inode>| {
             (a.area.object == Object::Anonymous && a.area.flags.contains(Flags::WRITE)).then_some((a.start, a.end))
         };
@@ -69,15 +69,15 @@ impl Space {
         space.registered = space.model.areas().any(|a| a.area.flags.intersects(Flags::UFFD));
     }
 
-    /// Begins to record a space that was modelled without being recorded. `quiet`: none of its
-    /// calls is in the kernel, so that it can be compared first. `unheard`: its journal until now,
-    /// which gets the result of the comparison.
+    /// Begins to record a space that was only modelled before. `quiet`: none of its calls is in the
+    /// kernel, so it can be compared first. `unheard`: its journal until now, which gets the result
+    /// of that comparison.
     pub(crate) fn begin_to_record(&mut self, who: Who, quiet: bool, unheard: &mut Journal<'_>) {
         if quiet && !self.hidden && self.pending.is_empty() {
             // If it cannot be read, its process is about to end.
             let _ = self.compare_all(who, unheard);
         }
-        // None of its areas have been counted.
+        // Its areas have not been counted so far.
         self.size = Size::default();
     }
 
@@ -92,7 +92,7 @@ impl Space {
         self.report_program(event, who, journal);
     }
 
-    /// Settles why areas that touch and look alike are not merged: unknown facts of them differ.
+    /// Makes unknown facts differ where areas touch and look alike but are not merged.
     fn part(&mut self) {
         let alike = |at: &u64| self.model.why_not_merged(*at).is_some_and(samara_mm::Reasons::is_empty);
         let bounds: Vec<u64> = self.model.areas().map(|a| a.start).filter(alike).collect();
@@ -100,7 +100,7 @@ impl Space {
             let (left, right) = (at.checked_sub(1).and_then(|at| self.model.area_at(at)), self.model.area_at(at));
             let (Some(left), Some(right)) = (left, right) else { continue };
             let [left, right] = [left, right].map(|a| (a.start, a.end, a.area.clone(), a.extras().clone()));
-            // Put as one area, it is cut by learning.
+            // Both are put in as one area, which learning then cuts.
             let one = (left.0, right.1, right.2.clone(), right.3.clone());
             let put = |model: &mut model::Model, (start, end, area, extras)| {
                 model.forget(start, end).is_ok() && model.import_with(start, end, area, extras).is_ok()
@@ -167,8 +167,8 @@ impl Space {
             }
             child.rename(&areas);
         }
-        // The overlapped calls may have come before or after the copy, and `maps` does not show
-        // their whole effect.
+        // Overlapped calls may have come before or after the copy, and `maps` does not show all
+        // their effects.
         let before = if quiet {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
@@ -209,7 +209,7 @@ impl Space {
         Space::with(id, root, Maps::open(tid, query))
     }
 
-    /// An empty space whose maps are these.
+    /// An empty space with these maps.
     pub(super) fn with(id: SpaceId, root: bool, maps: Maps) -> Space {
         Space {
             id,
@@ -234,8 +234,7 @@ impl Space {
         }
     }
 
-    /// Marks areas that were taken over from the kernel when a child was forked as copied by the
-    /// fork.
+    /// After a fork, marks the areas that were taken over from the kernel as copied by it.
     pub(super) fn inherit(&mut self) {
         if let Ok(model) = self.model.fork() {
             self.model = model;
@@ -272,7 +271,7 @@ impl Space {
         self.find_first_break(layout, Heap::of(areas));
     }
 }
-/// The event of a process that was there. It says how many threads the process has.
+/// The event of a process that existed already. It has the number of the process's threads.
 pub(super) fn found(id: u64, who: Who, journal: &mut Journal<'_>) -> Event {
     let mut event = journal.blank(EventKind::Found, id, who);
     event.args[0] = proc::threads(who.tid).len() as u64;

@@ -1,5 +1,5 @@
-//! A space whose tasks never stop: it is made from the kernel's records, and compared with readings
-//! of its areas. It never asks the kernel.
+//! A space whose tasks never stop. It is made from the kernel's records, and compared with readings
+//! of its areas. It never queries the kernel.
 //!
 //! It knows no calls, and does not know how a reading is judged clean. Neighbours: `start` and
 //! `end` do the same for spaces whose tasks stop; `nostop` drives it.
@@ -21,14 +21,13 @@ use crate::space::reach::{Range, meets_one};
 use crate::space::start::found;
 use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
 
-/// The text of a comparison that left out what had just changed.
+/// The text of a comparison that left out changed ranges.
 const PARTLY: &str = "but for what changed meanwhile";
 
-/// Why areas are not known that may have been joined or not.
+/// The reason of doubt about joins that depend on writes.
 const WRITTEN: &str = "which memory was written before it became one area";
 
-/// With at most this many areas fewer than the kernel allows, a call may be refused for their
-/// number.
+/// Below this distance to the kernel's limit of areas, a call may be refused because of the limit.
 const NEAR: usize = 8;
 
 /// The areas of a space, as they were read.
@@ -42,32 +41,32 @@ pub(crate) struct Reading {
     pub(crate) layout: proc::Layout,
 }
 
-/// How the model and a reading differ.
+/// A difference between the model and a reading.
 struct Misfit {
     text: String,
-    /// Only in the text of some lines.
+    /// Only names or other text of some lines differ.
     names_only: bool,
 }
 
-/// What is known of the areas after a call.
+/// Whether the areas are known after a call.
 #[derive(Debug)]
 pub(crate) enum Followed {
     Sure,
-    /// Why they are not known, and where. `None`: where the call may have changed them.
+    /// Why they are not known, and the ranges. `None`: the ranges that the call may have changed.
     Unsure(String, Option<Vec<Range>>),
 }
 
-/// What a comparison with a reading found.
+/// The outcome of a comparison with a reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
-    /// They agree, or do now, but for these ranges that were in doubt before and changed meanwhile.
+    /// They agree now, except in these ranges, which were in doubt before and changed meanwhile.
     But(Vec<Range>),
     /// They differ, and only a reading with flags may be taken over.
     NeedsFlags,
 }
 
 impl Space {
-    /// The space of a process that runs already, as a reading shows it.
+    /// The space of an already running process, from a reading.
     pub(crate) fn found_in(id: SpaceId, root: bool, who: Who, reading: &Reading, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::unstopped(id, root);
         space.fill_with(&reading.areas, reading.layout, journal);
@@ -78,7 +77,7 @@ impl Space {
         space
     }
 
-    /// The space of a program that was just loaded, by the areas that the kernel reported.
+    /// The space of a program that was just loaded, from the areas that the kernel reported.
     pub(crate) fn loaded_with(
         id: SpaceId,
         who: Who,
@@ -98,7 +97,7 @@ impl Space {
         space
     }
 
-    /// The space of a forked child, copied at this moment of its parent's.
+    /// The space of a forked child, copied from its parent's present state.
     pub(crate) fn forked(&mut self, id: SpaceId, who: Who, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::unstopped(id, false);
         (child.bound, child.flagless) = (self.bound, self.flagless);
@@ -119,8 +118,8 @@ impl Space {
         space
     }
 
-    /// Applies a call that returned. `shown`: the area that the kernel reported while it was made.
-    /// `growth`: how many areas the kernel has more after it, where that is known.
+    /// Applies a returned call. `shown`: the area that the kernel reported during it. `growth`: the
+    /// growth of the kernel's number of areas, where that is known.
     pub(crate) fn follow(
         &mut self,
         call: &mut Returned,
@@ -149,7 +148,7 @@ impl Space {
         {
             misfit = Some(format!("how far {} came is not known", call.decoded.call));
         }
-        // The kernel reported the area, except for its flags.
+        // The kernel reported the area without its flags.
         call.unsure |= misfit.is_some() && attempt.steps.is_empty();
         let after = growth.filter(|_| misfit.is_none()).map(|growth| before + growth);
         let faults = self.depends_on_faults(&mut attempt.steps, after);
@@ -159,14 +158,14 @@ impl Space {
         followed
     }
 
-    /// Which memory was written decides whether some areas join, and no event shows writes. The
-    /// kernel's number of areas does, where either all of these joins were made or none.
+    /// Settles joins that depend on which memory was written, which no event shows. The kernel's
+    /// number of areas decides, if either all of these joins were made or none.
     fn depends_on_faults(&mut self, steps: &mut Vec<samara_mm::Step>, after: Option<i64>) -> Followed {
         let joins = steps.iter().filter(|step| step.kind == StepKind::Merged);
         let may_be_apart: Vec<u64> =
             joins.map(|step| step.start).filter(|at| !self.model.is_join_certain(*at)).collect();
         let missing = after.map(|after| after - self.model.len() as i64);
-        // Where the areas on both sides are: one now.
+        // The merged areas around these joins.
         let around = |space: &Space| {
             let of = |at: &u64| space.model.area_at(*at).map(|area| (area.start, area.end));
             reach::merged(may_be_apart.iter().filter_map(of).collect())
@@ -190,7 +189,7 @@ impl Space {
         Followed::Unsure(WRITTEN.to_owned(), Some(around(self)))
     }
 
-    /// The first call shows where the heap begins.
+    /// Learns the start of the heap from the first `brk`.
     fn find_heap(&mut self, asked: u64, result: u64) {
         let layout = self.model.layout();
         if layout.start_brk == 0 && layout.brk == 0 && asked == 0 {
@@ -198,14 +197,14 @@ impl Space {
         }
     }
 
-    /// Puts an area that the kernel reported over the existing ones.
+    /// Puts an area that the kernel reported in place of existing ones.
     fn put(&mut self, area: &KernelArea) {
         let (new, extras) = model::import(area, sys::page_size());
         let _ = self.model.forget(area.start, area.end);
         let _ = self.model.import_with(area.start, area.end, new, extras);
     }
 
-    /// A stack grew on a fault, as the kernel reported. False: no area grew.
+    /// Grows a stack as the kernel reported. False: no area grew.
     pub(crate) fn grew(&mut self, area: &KernelArea, who: Who, journal: &mut Journal<'_>) -> bool {
         let Some(old) = self.model.area_at(area.end.saturating_sub(1)).map(|a| (a.start, a.end)) else { return false };
         if old.1 != area.end || old.0 <= area.start {
@@ -220,8 +219,8 @@ impl Space {
     }
 
     /// Compares the space with a reading, and takes over the kernel's view. Areas that touch
-    /// `changed`, which changed while it was made, are left out. `doubt`: why and where areas were
-    /// not known before, if they were not.
+    /// `changed`, the ranges that changed during the reading, are left out. `doubt`: the reason and
+    /// the ranges of doubt before the reading, if any.
     pub(crate) fn compare_with(
         &mut self,
         reading: &Reading,
@@ -240,7 +239,7 @@ impl Space {
         if misfit.is_some() && !reading.has_flags {
             return Compared::NeedsFlags;
         }
-        // Outside of what was in doubt, a difference is one.
+        // A difference outside of the ranges in doubt is a real one.
         let outside =
             doubt.filter(|(_, ranges)| *ranges != [reach::ALL] && misfit.is_some()).and_then(|(_, ranges)| {
                 let near = self.closed(ranges, &reading.areas, 1);
@@ -250,10 +249,10 @@ impl Space {
                     Found::Equal => None,
                 }
             });
-        // What calls did that were not seen shows in flags and names, too.
+        // Calls that were not seen may have changed flags and names too.
         let adopts = misfit.is_some() || ((doubt.is_some() || self.flagless) && reading.has_flags);
         let mut steps = if adopts { self.adopt_gaps(&gaps, &reading.areas) } else { Vec::new() };
-        // Flags that are seen for the first time are no change.
+        // Flags that are read for the first time are no change.
         let (all, learns) = (steps.len(), self.flagless && reading.has_flags);
         if learns {
             steps.retain(|step| !matches!(step.kind, StepKind::Changed(_)));
@@ -284,7 +283,7 @@ impl Space {
             let mut event = journal.blank(EventKind::Checked, self.id, who);
             event.result = i64::from(reported != 0);
             event.args[0] = reported;
-            event.args[1] = 1; // it goes on
+            event.args[1] = 1; // the process goes on
             if !whole {
                 event.text = PARTLY.into();
             }
@@ -293,8 +292,8 @@ impl Space {
         Compared::But(left)
     }
 
-    /// How the model differs from a reading in these ranges, beyond which no area extends. Names
-    /// are compared if the ranges are the `whole`.
+    /// The difference between the model and a reading in these ranges, which no area crosses. Names
+    /// are compared if the ranges are the `whole` space.
     fn misfit(
         &mut self,
         reading: &Reading,
@@ -320,7 +319,7 @@ impl Space {
         }
     }
 
-    /// Compares these ranges, beyond which no area extends.
+    /// Compares these ranges, which no area crosses.
     fn compare_gaps(&mut self, gaps: &[Range], kernel: &[KernelArea], who: Who, journal: &mut Journal<'_>) -> Found {
         let (mut attempt, mut found) = (Attempt::default(), Found::Equal);
         for gap in gaps {
@@ -339,7 +338,7 @@ impl Space {
         found
     }
 
-    /// Takes the kernel's view of these ranges over, beyond which no area extends.
+    /// Takes over the kernel's view of these ranges, which no area crosses.
     fn adopt_gaps(&mut self, gaps: &[Range], kernel: &[KernelArea]) -> Vec<Step> {
         let heap = Heap::of(kernel).last();
         let steps = gaps.iter().flat_map(|gap| self.adopt_areas(*gap, within(kernel, *gap).to_vec())).collect();
@@ -349,11 +348,11 @@ impl Space {
         steps
     }
 
-    /// Takes over the places of heap and stack, as far as they were unknown.
+    /// Takes over the places of heap and stack that were unknown.
     fn learn_layout(&mut self, reading: &Reading) {
         let (own, at) = (self.model.layout(), reading.layout);
         if at.start_brk == 0 {
-            return; // it may not be seen
+            return; // the recorder may not see it
         }
         let layout = Layout { start_brk: at.start_brk, start_stack: at.start_stack, data: at.data, ..own };
         if own.brk == 0 {
@@ -362,7 +361,7 @@ impl Space {
         self.model.set_layout(layout);
     }
 
-    /// Ends the space with its last task, or with the recording.
+    /// Ends the space: its last task has ended, or the recording has.
     pub(crate) fn end_unstopped(mut self, journal: &mut Journal<'_>) {
         if self.root {
             journal.counters.areas_final = self.model.len() as u64;
@@ -371,20 +370,20 @@ impl Space {
     }
 }
 
-/// The areas in a range, beyond which none extends.
+/// The areas in a range whose ends no area crosses.
 fn within(areas: &[KernelArea], (start, end): Range) -> &[KernelArea] {
     let first = areas.partition_point(|area| area.start < start);
     let last = areas.partition_point(|area| area.start < end);
     areas.get(first..last).unwrap_or_default()
 }
 
-/// Whether a reading is of one moment at all: its areas ascend and do not overlap.
+/// Whether a reading is consistent: its areas ascend and do not overlap.
 pub(crate) fn is_whole(areas: &[KernelArea]) -> bool {
     areas.iter().all(|area| area.start < area.end) && areas.windows(2).all(|pair| pair[0].end <= pair[1].start)
 }
 
-/// The areas of a reading that changes overlapped, in ascending order. Where lines contradict each
-/// other, the later one loses what the earlier one has. `None`: they do so outside of what changed.
+/// Repairs an overlapped reading: sorts out areas that overlap, by cutting the later one. `None`:
+/// areas overlap outside of the changed ranges.
 pub(crate) fn put_right(areas: &[KernelArea], changed: &[Range]) -> Option<Vec<KernelArea>> {
     let mut out: Vec<KernelArea> = Vec::with_capacity(areas.len());
     for area in areas {

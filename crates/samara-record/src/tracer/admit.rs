@@ -1,31 +1,30 @@
-//! Lets calls into the kernel and out of it again, unchanged or as the engine in charge decides.
+//! Lets calls into the kernel and out again, unchanged or as the engine in charge decides.
 //!
 //! - **ADMIT-1** replaced arguments of a call are put back before the program goes on, so its
 //!   registers are as after any call.
 //! - **ADMIT-2** a call that the kernel refuses at the engine's place is made again as the program
 //!   asked, so the program gets no error because of the recorder.
-//! - **ADMIT-3** an `mremap` that is sent to the engine's place replaces what is there. So while it
-//!   is in the kernel, no call is there that may map something at a place that is not known: it is
-//!   not sent where one is, and others are held until it returns.
+//! - **ADMIT-3** an `mremap` that is sent to the engine's place replaces the memory there. So it
+//!   must not overlap a call that may map memory at an unknown place: it is not sent while such a
+//!   call is in the kernel, and such calls are held until it returns.
 
 use super::*;
 use crate::engine::Asker;
 use crate::space::{apply, reach};
 use samara_trace::calls::Reach;
 
-/// Number of attempts to choose a place, if areas are found there that no call made.
+/// Attempts to choose a place, if the chosen one has areas that no call made.
 const LOOKS: usize = 3;
 
-/// Maximum number of repeats of a call although its place is free again.
+/// Maximum number of repeats of a call although its place was free again.
 const REPEATS: u8 = 8;
 
-/// How a task's next call repeats the one before it.
+/// How a task's next call repeats the last one.
 #[derive(Debug, Default)]
 pub(super) struct Repeat {
-    /// The call that is made again, if it is the next one, and how often it was made already.
+    /// The call to repeat at a chosen place, and how often it was made already.
     again: Option<(Decoded, u8)>,
-    /// The call that is made again as the program asked, if it is the next one, and the decision on
-    /// it.
+    /// The call to repeat with the program's own arguments, and the decision on it.
     as_asked: Option<(Decoded, Decision)>,
 }
 
@@ -33,25 +32,25 @@ pub(super) struct Repeat {
 pub(super) type Former = (usize, u64);
 
 impl Flight {
-    /// The range that the call will have mapped when it returns, as far as that is known.
+    /// The range that the call will have mapped when it returns, if it is known.
     fn claims(&self) -> Option<(u64, u64)> {
         self.decision.place.or_else(|| reach::claimed(&self.decoded))
     }
 
-    /// Whether the kernel alone knows where it will map something.
+    /// Whether it will map memory at a place that only the kernel knows.
     pub(super) fn has_open_place(&self) -> bool {
         matches!(self.decoded.call.row().reach, Reach::Maps(_) | Reach::Moves(_)) && self.claims().is_none()
     }
 
-    /// ADMIT-3.
+    /// Whether it is an `mremap` sent to the engine's place (ADMIT-3).
     pub(super) fn is_moved_by_force(&self) -> bool {
         self.decoded.call == Call::Mremap && self.decision.place.is_some()
     }
 }
 
 impl Repeat {
-    /// How often this call was made already, if it is the one that is made again: it may be another
-    /// one, such as one of a signal's handler.
+    /// How often this call was made already, if it is the repeated one. It may be another call,
+    /// such as one of a signal's handler.
     fn times(&self, call: &Decoded) -> u8 {
         self.again.filter(|(of, _)| (of.nr, of.args) == (call.nr, call.args)).map_or(0, |(_, times)| times)
     }
@@ -71,7 +70,7 @@ impl Tracer<'_> {
             let offset = |i| if compat { arch::first_argument(arch::AUDIT_COMPAT) } else { arch::argument(i) };
             for (former, change) in flight.former.iter_mut().zip(decision.changes) {
                 // If the task has been killed, its end is reported later. The arguments of an i386
-                // call were translated, so they are read from the registers.
+                // call were translated, so the original ones are read from the registers.
                 let stood = |i: usize| {
                     let shown = flight.decoded.args.get(i).copied().filter(|_| !compat);
                     shown.or_else(|| ptrace::register(tid, offset(i)).ok())
@@ -93,8 +92,8 @@ impl Tracer<'_> {
         self.go(tid, Go::Syscall, 0);
     }
 
-    /// The decision on a call that is made again as the program asked. `None`: this is another
-    /// call, such as one of a signal's handler.
+    /// The decision on a call that is repeated with the program's own arguments. `None`: this is
+    /// another call, such as one of a signal's handler.
     fn as_asked(&mut self, tid: Tid) -> Option<Decision> {
         let task = self.tasks.get_mut(&tid)?;
         let (call, decision) = task.repeat.as_asked.take()?;
@@ -102,7 +101,7 @@ impl Tracer<'_> {
     }
 
     /// Marks the calls that are in the kernel at the same time as unsure: each may or may not see
-    /// the others' effects. The model also lacks the effects of calls that wait to be settled.
+    /// the effects of the others. The model also lacks the effects of unsettled calls.
     fn mark_unsure(&mut self, tid: Tid) {
         let id = self.tasks.get(&tid).and_then(|t| t.space);
         let Some((space, traffic)) = id.and_then(|id| self.spaces.get(&id)) else { return };
@@ -156,12 +155,12 @@ impl Tracer<'_> {
         let others = traffic.flying.iter().filter(|t| **t != tid);
         let others: Vec<&Flight> = others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()).collect();
         let taken: Vec<(u64, u64)> = others.iter().filter_map(|f| f.claims()).filter(|(s, e)| s < e).collect();
-        // A userfaultfd's thread may have to map something before an `mremap` ends.
+        // A userfaultfd's thread may have to map memory before an `mremap` can end.
         let by_force = !space.registered && !others.iter().any(|f| f.has_open_place());
         for _ in 0..LOOKS {
             let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
-            // A fixed mremap replaces the memory in its place, so the place must be free in the
-            // kernel, whatever the model has.
+            // A fixed mremap replaces the memory at its place, so the place must be free in the
+            // kernel, not only in the model.
             let over = decision.place.filter(|_| flight.decoded.call == Call::Mremap);
             let Some((start, end)) = over else { return Some(decision) };
             if !by_force {
@@ -193,7 +192,7 @@ impl Tracer<'_> {
             let _ = ptrace::set_word(tid, Word::Register(arch::RESULT_OFFSET), answer as u64);
             return Some(answer);
         }
-        // It was not ended by a signal, nor will it be made again.
+        // True: refused, not interrupted by a signal, and not to be restarted.
         let refused = (-133..0).contains(&result) && result != -i64::from(libc::EINTR);
         let Some(place) = flight.decision.place.filter(|_| refused) else { return Some(result) };
         // `shmat` returns another error for an occupied place.
@@ -202,8 +201,8 @@ impl Tracer<'_> {
         if again || self.make_as_asked(tid, &flight, place.0, -result as i32) { None } else { Some(result) }
     }
 
-    /// Makes the task repeat a call that the kernel refused at the place that the engine chose, as
-    /// the program asked (ADMIT-2). False: the task was killed.
+    /// Makes the task repeat a call with the program's own arguments, because the kernel refused
+    /// the engine's place (ADMIT-2). False: the task was killed.
     fn make_as_asked(&mut self, tid: Tid, flight: &Flight, place: u64, errno: i32) -> bool {
         let again = enter_again(tid, flight);
         if again {
@@ -215,10 +214,10 @@ impl Tracer<'_> {
         again
     }
 
-    /// Learns the memory in the chosen place that was unknown when it was chosen, and makes the
-    /// task repeat the call. If the place is free again (another thread mapped and unmapped it),
-    /// the call is repeated too, up to [`REPEATS`] times in a row; `before` counts them. Returns
-    /// false if the call is not repeated, or if the task was killed.
+    /// Learns the memory at the chosen place, which was unknown before, and makes the task repeat
+    /// the call. If the place is free again (another thread mapped and unmapped it), the call is
+    /// repeated too, up to [`REPEATS`] times in a row; `before` counts them. False: the call is not
+    /// repeated, or the task was killed.
     fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64), before: u8) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let Some((space, traffic)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };
@@ -238,7 +237,7 @@ impl Tracer<'_> {
     }
 }
 
-/// Makes a task that is stopped at the return of a call enter it again. False: it was killed.
+/// Makes a task that is stopped at a call's return enter the call again. False: it was killed.
 fn enter_again(tid: Tid, flight: &Flight) -> bool {
     ptrace::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
         ptrace::set_word(tid, Word::Register(arch::PLACE_OFFSET), at.wrapping_sub(arch::CALL_LEN)).is_ok()
