@@ -34,8 +34,8 @@ impl Running {
 }
 
 impl Group {
-    /// The header of a trace file for this recording, begun now, with no limits: processes differ
-    /// in them.
+    /// The header of a trace file for this recording, begun now. It has no limits, because
+    /// processes differ in them.
     pub fn header(&self) -> Header {
         let words = self.words();
         let (program, args) = words.split_first().map_or((OsStr::new("--all"), &[][..]), |(p, args)| (p, args));

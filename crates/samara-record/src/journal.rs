@@ -2,7 +2,7 @@
 //! ptrace or of models.
 //!
 //! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`. (Events
-//!   that are kept for the first process come after its first one.)
+//!   kept until the first process has one are numbered after its first event.)
 //! - **JOURNAL-2** the sink is not called again after its first error, or after the report that the
 //!   recording is complete; counting goes on.
 //! - **JOURNAL-3** writing to the silent journal (processes that are not recorded) changes nothing
@@ -92,7 +92,7 @@ impl Lack {
     }
 }
 
-/// Most events that are kept for the first process.
+/// Most events that are kept until the first process has one.
 const HELD: usize = 4096;
 
 pub(crate) struct Journal<'a> {
@@ -104,16 +104,16 @@ pub(crate) struct Journal<'a> {
     live: Size,
     /// Number of spaces that could not be compared, by the reason.
     unchecked: BTreeMap<String, u64>,
-    /// For each lack: how many programs have it, and the first of their names.
+    /// For each lack: the number of programs that have it, and the first of their names.
     shared: BTreeMap<Lack, (u64, Vec<String>)>,
     pub(crate) counters: Counters,
-    /// How many records the kernel has dropped, as far as that is known.
+    /// Number of records that the kernel has dropped, as far as it is known.
     pub(crate) lost: u64,
     /// The time for comparisons that are put off.
     pub(crate) budget: Budget,
     /// For tests: the number of the call whose effects the models ignore.
     pub(crate) forgets: Option<u32>,
-    /// A process whose events begin the recording, until it has one: others' are kept.
+    /// The process whose events come first. Events of others are kept until it has one.
     pub(crate) first: Option<u32>,
     held: Vec<Event>,
 }
@@ -140,7 +140,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// This journal for a `recorded` process; the silent one for others.
+    /// The journal of a process: this one if it is `recorded`, the silent one if not.
     pub(crate) fn of(&mut self, recorded: bool) -> &mut Journal<'a> {
         if recorded {
             return self;
@@ -149,7 +149,7 @@ impl<'a> Journal<'a> {
         self.silent.get_or_insert_with(|| Box::new(Journal { forgets, ..Journal::with(None, start_ns) }))
     }
 
-    /// An event of this kind without content.
+    /// An empty event of this kind.
     pub(crate) fn blank(&self, kind: EventKind, space: u64, who: Who) -> Event {
         let tells = matches!(kind, EventKind::Learnt | EventKind::Checked);
         Event {
@@ -167,7 +167,7 @@ impl<'a> Journal<'a> {
     pub(crate) fn write(&mut self, event: Event) {
         let Some(first) = self.first else { return self.put(event) };
         if event.pid == first {
-            // Those of a space that they share keep their order.
+            // The events of a space that they share keep their order.
             if self.held.iter().any(|held| held.space == event.space) {
                 self.release();
             }
@@ -181,7 +181,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Writes the events that were kept for the first process.
+    /// Writes the events that were kept until the first process had one.
     fn release(&mut self) {
         self.first = None;
         std::mem::take(&mut self.held).into_iter().for_each(|event| self.put(event));
@@ -226,7 +226,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Tells the sink that no event comes any more.
+    /// Tells the sink that no more events come.
     pub(crate) fn complete(&mut self) {
         if let Some(sink) = self.sink.take() {
             sink.complete();
@@ -291,7 +291,7 @@ impl<'a> Journal<'a> {
 mod tests {
     use super::*;
 
-    /// JOURNAL-1: the events of others wait for the first process's, except in a space of both.
+    /// JOURNAL-1: events of other processes wait for the first process's, except in a shared space.
     #[test]
     fn the_first_process_comes_first() {
         let order = |writes: &[(u32, u64)]| {

@@ -1,5 +1,5 @@
-//! Which processes there are, of a control group or of all, and the right to read them. Knows their
-//! numbers only.
+//! Lists processes, of a control group or all, and explains the right to read them. Knows only
+//! their numbers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,28 +9,28 @@ use std::path::{Path, PathBuf};
 use crate::RecordError;
 use crate::os::proc::{self, Status};
 
-/// Folders of a control group that are looked into.
+/// Most folders of a control group that are searched.
 const GROUPS: usize = 10_000;
-/// Where control groups are.
+/// The usual place of control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 const UNIFIED: &str = "/sys/fs/cgroup/unified";
 
-/// The folder of a control group: this path, or the one of that name below `/sys/fs/cgroup`.
+/// The folder of a control group: this path, or this name below `/sys/fs/cgroup`.
 pub fn group_folder(path: &Path) -> PathBuf {
     if path.starts_with(ROOT) || path.join("cgroup.procs").exists() {
         return path.to_owned();
     }
     let below = |root: &str| Path::new(root).join(path.strip_prefix("/").unwrap_or(path));
-    // Beside groups of version 1.
+    // The hierarchy of version 2 beside groups of version 1.
     let unified = Some(below(UNIFIED)).filter(|folder| folder.join("cgroup.procs").exists());
     unified.unwrap_or_else(|| below(ROOT))
 }
 
-/// The processes of a control group and of those below it. A group that goes away meanwhile has
-/// none.
+/// The processes of a control group and of the groups below it. Empty if the group is removed
+/// meanwhile.
 ///
 /// # Errors
-/// This is no folder of a control group.
+/// The folder is not one of a control group.
 pub fn in_group(folder: &Path) -> io::Result<BTreeSet<u32>> {
     let (mut found, mut left, mut seen) = (BTreeSet::new(), vec![folder.to_owned()], 0);
     while let Some(next) = left.pop() {
@@ -59,7 +59,7 @@ pub fn all() -> io::Result<BTreeSet<u32>> {
     if all.contains(&std::process::id()) { Ok(all) } else { Err(io::Error::other(RecordError::NoProc)) }
 }
 
-/// What this process needs to read the areas of others that it may not read.
+/// The right that this process lacks to read the areas of some others.
 pub fn why_unreadable() -> &'static str {
     match Status::own().may_trace() {
         false => {

@@ -1,7 +1,7 @@
 //! The time that a recording may spend on reading far into maps files, without PROCMAP_QUERY
 //! (`space::put_off`). Knows no space.
 
-/// Reading this many areas is always allowed: it takes no longer than the stop of a call.
+/// Reading this many areas is always allowed: it takes no longer than a call's stop.
 pub(crate) const NEAR: usize = 256;
 
 /// The most time that may be saved up, in nanoseconds.
@@ -10,9 +10,9 @@ const MOST: i64 = 1_000_000_000;
 /// How much time a recording may still spend on reading far into maps files.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The remaining time, in nanoseconds. Negative: more was taken than there was.
+    /// The remaining time, in nanoseconds. Negative: more was used than allowed.
     left: i64,
-    /// The time of the recording up to which `left` has grown.
+    /// The time at which `left` was last increased.
     added_ns: u64,
     /// The time per area of the last comparison far into a space, in nanoseconds.
     cost: u64,
@@ -20,14 +20,14 @@ pub(crate) struct Budget {
     pub(crate) none: bool,
     /// Calls that were put off.
     put_off: u64,
-    /// Those of them that were not compared at all.
+    /// Those of them that were never compared.
     never: u64,
     /// Comparisons of calls that were put off.
     together: u64,
 }
 
 impl Budget {
-    /// Whether the time that is left is enough to read `areas` areas.
+    /// Whether the remaining time is enough to read `areas` areas.
     pub(crate) fn allows(&mut self, areas: usize, now: u64) -> bool {
         self.add(now);
         let cost = self.cost.saturating_mul(areas as u64);
@@ -41,7 +41,7 @@ impl Budget {
         self.added_ns = now;
     }
 
-    /// Counts a comparison against the time that is left: it read `areas` areas, from `began` to
+    /// Subtracts a comparison from the remaining time: it read `areas` areas, from `began` to
     /// `now`.
     pub(crate) fn take(&mut self, areas: usize, began: u64, now: u64) {
         if areas > NEAR {

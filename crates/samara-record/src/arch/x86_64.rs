@@ -2,7 +2,7 @@
 //! arguments and results.
 //!
 //! An i386 call (a 32-bit program, or `int 0x80`) is translated to the x86-64 call of the same
-//! meaning. So the rest of the crate and the trace know one table only. x32 numbers are x86-64
+//! meaning. So the rest of the crate and the trace know only one table. x32 numbers are x86-64
 //! numbers with one more bit set.
 
 use samara_trace::calls::{Abi, Call, IPC, Number, When, count, numbers};

@@ -29,7 +29,7 @@ use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::Model;
 
-/// MADV_COLLAPSE: the C library musl has no name for it.
+/// MADV_COLLAPSE. The C library musl does not define it.
 const COLLAPSE: i32 = 25;
 /// `personality(2)`.
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
@@ -40,7 +40,7 @@ const MOST_RANDOM: u64 = 1 << 44;
 /// A replaced argument of a call: its index and the new value.
 pub(crate) type Change = (usize, u64);
 
-/// The kernel's refusals, for reasons outside the address space, that are accepted.
+/// Which refusals of the kernel are accepted: their reasons lie outside the address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Excuse {
     #[default]
@@ -54,7 +54,7 @@ pub(crate) enum Excuse {
 /// The engine's decision on a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Decision {
-    /// The program gets this result and the call is not made.
+    /// The result that the program gets without the call being made.
     pub(crate) answer: Option<i64>,
     /// Arguments that are replaced while the call is made.
     pub(crate) changes: [Option<Change>; 2],
@@ -62,20 +62,20 @@ pub(crate) struct Decision {
     pub(crate) place: Option<(u64, u64)>,
     /// The result that the kernel must give.
     pub(crate) expect: Option<i64>,
-    /// The kernel's refusals, for reasons outside the address space, that are accepted.
+    /// Which of the kernel's refusals are accepted.
     pub(crate) excused: Excuse,
-    /// Why the engine refuses the call, if it does so on its own.
+    /// The reason, if the engine refuses the call by its own limits or faults.
     pub(crate) cause: Option<Cause>,
     /// Whether other calls were in the kernel at the same time.
     pub(crate) unsure: bool,
-    /// The place that the engine chose and the kernel refused, and the error. The call is made as
-    /// the program asked.
+    /// The engine's place that the kernel refused, and the error. The call is now made with the
+    /// program's own arguments.
     pub(crate) refused: Option<(u64, i32)>,
 }
 
 impl Decision {
-    /// The decision with which the call is made as the program asked, after the kernel refused the
-    /// `place` that the engine chose.
+    /// The decision for a second try with the program's own arguments, after the kernel refused the
+    /// engine's `place`.
     pub(crate) fn as_asked(self, place: u64, errno: i32) -> Decision {
         Decision { changes: [None; 2], place: None, refused: Some((place, errno)), ..self }
     }
@@ -85,7 +85,7 @@ impl Decision {
         Decision { excused: self.excused, ..Decision::default() }
     }
 
-    /// Whether the kernel may refuse a call for which the engine says `expect`.
+    /// Whether the kernel's refusal is accepted when the engine says `expect`.
     fn excuses(&self, expect: i64) -> bool {
         self.excused == Excuse::Any || (self.excused == Excuse::Granted && expect >= 0)
     }
@@ -102,11 +102,11 @@ pub(crate) struct Asker {
     pub(crate) x32: bool,
     /// The program has a seccomp filter, which checks its calls' arguments.
     pub(crate) filtered: bool,
-    /// Every call stops before that filter sees it, so the filter may refuse what was decided.
+    /// Every call stops before that filter sees it, so the filter may refuse a decided call.
     pub(crate) hidden: bool,
-    /// The call is repeated, so it was counted already.
+    /// The call is repeated, and was counted already.
     pub(crate) again: bool,
-    /// The process whose memory the call is about, and whether its space is not the caller's.
+    /// The process whose memory the call acts on. `foreign`: its space is not the caller's.
     pub(crate) of: Tid,
     pub(crate) foreign: bool,
 }
@@ -160,7 +160,7 @@ impl Charge {
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
-                // The memory committed to other processes changes all the time: left to the kernel.
+                // Memory committed to others changes all the time: left to the kernel.
                 _ => Overcommit::Always,
             },
             task_size: samara_probe::task_size(),
@@ -183,11 +183,11 @@ impl Charge {
         }
     }
 
-    /// The bases of the search for places in a space that `execve` has just made: those of the
-    /// kernel.
+    /// The bases of the search for places in a space that `execve` has just made, equal to the
+    /// kernel's.
     ///
     /// Without randomisation they follow from the stack's limit. With it, the kernel's own maps
-    /// show them: the first of them (the loader, a position-independent program without one,
+    /// show them: the highest of them (the loader, a position-independent program without a loader,
     /// `[vdso]`) ends at the base. Without such a map, the base is drawn at random.
     pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
         let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
@@ -251,7 +251,7 @@ impl Charge {
         let personality = Personality::from_bits_retain(asker.personality);
         let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), personality, taken };
         let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
-            // Another process's memory, or no memory for a copy of the model.
+            // It acts on another process's memory, or no memory is left for a copy of the model.
             return self.left(d);
         };
         if host.unknown {
@@ -273,8 +273,7 @@ impl Charge {
             self.done.refuse(refusal(errno, cause));
         }
         let expect = match d.call {
-            // The position of the break within its page is not known before the program asks for
-            // it.
+            // The position of the break within its page is unknown until the program queries it.
             Call::Brk if failed => None,
             _ => Some(result),
         };
@@ -282,24 +281,24 @@ impl Charge {
         let executable = (libc::PROT_EXEC | implied) as u64;
         let executable = d.call.row().makes_executable && d.args[2] & executable != 0;
         // Reasons outside the model: a driver; a page that cannot be read in or moved; a kernel
-        // without huge pages; a security module; memory committed to others; a seal that came
+        // without huge pages; a security module; memory committed to other processes; a seal added
         // later.
         let pages = d.call.needs_pages(&d.args);
         let advice = d.call.row().advice.map(|i| d.args[i] as i32);
         let excused = match advice {
-            // Pages of one area may refuse before a hole behind the area does.
+            // Pages may refuse before the advice reaches a hole behind their area.
             Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=COLLAPSE) => Excuse::Any,
-            // The kernel looks for a place before it checks the rest. It may find none where
-            // another policy found one.
+            // The kernel searches for a place before it checks the rest, and may find no place
+            // where another policy found one.
             _ if failed && self.engine.policy != Policy::Linux && leaves_place_open(d) => Excuse::Any,
             _ if host.file || pages || executable || self.strict => Excuse::Granted,
             _ => Excuse::None,
         };
         let (place, changes) = self.place(d, &host, result as u64, failed);
         self.done.placed += u64::from(place.is_some() && !asker.again);
-        // The program's own filter checks the arguments, and MAP_SHARED_VALIDATE refuses flags that
-        // it does not know: neither may accept the changed ones. So the place of a map is passed as
-        // a hint; mremap and shmat, which have none, are not redirected; no result is expected.
+        // Changed arguments may be refused: by the program's own filter, or by MAP_SHARED_VALIDATE,
+        // which checks flags. So the place of a map is passed as a hint, and no result is expected.
+        // mremap and shmat have no hints and are not redirected.
         let validates = d.call == Call::Mmap && d.args[3] & 0xf == libc::MAP_SHARED_VALIDATE as u64;
         if place.is_some() && (asker.filtered || validates) {
             let wish = changes[0].filter(|_| d.call == Call::Mmap);
@@ -308,7 +307,7 @@ impl Charge {
         Decision { expect, excused, place, changes, cause, ..Decision::default() }
     }
 
-    /// The limit of the engine that refuses the call, if it is one.
+    /// Which limit of the engine refuses the call, if one does.
     fn over_limit(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, result: i64) -> Option<Cause> {
         let (space, data) = (self.engine.limit_as, self.engine.limit_data);
         // The program may have set other limits since.
@@ -323,7 +322,7 @@ impl Charge {
         free.then_some(Cause::LimitData)
     }
 
-    /// Whether the model knows everything that this call's answer depends on.
+    /// Whether the model knows everything that the answer to this call depends on.
     fn knows(&self, d: &Decoded, asker: &Asker) -> bool {
         let row = d.call.row();
         let decided = if asker.foreign { row.decided_for_others } else { row.decided };
@@ -338,19 +337,19 @@ impl Charge {
 
     /// The engine's answer to the call, on a copy of the model with at most `most` areas.
     fn ask(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, most: usize) -> Option<i64> {
-        // Places that calls in the kernel have claimed are areas here, and may join others there.
+        // Claimed places are separate areas here, but may merge with others in the kernel.
         let most = most.saturating_add(trial.taken.len());
         let config = Config { max_map_count: most, bases: trial.bases, ..self.config.clone() };
         let mut space = trial.model.snapshot(config).ok()?;
         for (start, end) in trial.taken {
             let request = samara_mm::MapRequest::anonymous(*start, end - start, samara_mm::Prot::empty());
-            let _ = space.map(&request); // fails where the place is already taken
+            let _ = space.map(&request); // fails if the place is already taken
         }
         space.set_limits(trial.limits);
         space.set_caps(trial.caps);
         space.set_personality(trial.personality);
-        // For maps of files and at fixed places only the kernel knows the free huge pages: those
-        // reserved for the file, and those that the call itself frees.
+        // For maps of files and at fixed places only the kernel knows the usable huge pages: some
+        // are reserved for the file, and the call itself may free some.
         let asks =
             MapFlags::from_bits_retain(d.args[3] as u32) & (MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::FIXED);
         if d.call == Call::Mmap && asks == MapFlags::ANONYMOUS | MapFlags::HUGETLB {
@@ -418,7 +417,7 @@ impl Charge {
                 self.done.unsure += 1;
                 None
             }
-            // It was killed before it could do anything.
+            // A signal killed it before it had any effect.
             interrupted if interrupted == -i64::from(libc::EINTR) => None,
             refused if (-4095..0).contains(&refused) && decision.excuses(expect) => {
                 self.done.beyond += 1;
@@ -445,7 +444,7 @@ impl Charge {
         (whole(place.len.map_or(host.bytes, |len| a[len])), [Some((place.at, at)), give])
     }
 
-    /// The error that this call is made to fail with, if any.
+    /// The errno of an injected fault for this call, if any.
     fn fault(&mut self, nr: u32, count: u64) -> Option<i32> {
         let rate = self.engine.fail_rate;
         let random = |f: &Fault| f.when == When::Rate;
@@ -475,8 +474,8 @@ fn refuse(call: Call, errno: i32, cause: Cause) -> Decision {
     Decision { answer, changes, cause: Some(cause), ..Decision::default() }
 }
 
-/// Whether a 32-bit program was loaded. Its 64-bit calls search for places elsewhere than those of
-/// other programs.
+/// Whether a 32-bit program was loaded. Even its 64-bit calls search for places elsewhere than
+/// those of other programs.
 fn is_32_bit(model: &Model) -> bool {
     (1..1 << 32).contains(&model.layout().start_stack)
 }
@@ -487,7 +486,7 @@ pub(crate) fn kernel_map_count() -> usize {
     text.trim().parse().unwrap_or(65530)
 }
 
-/// Whether the kernel searches for a place, if the call is made as the program made it.
+/// Whether the kernel searches for a place, if the program's own arguments are used.
 fn leaves_place_open(d: &Decoded) -> bool {
     d.call.place().is_some_and(|place| !place.given.holds(&d.args))
 }

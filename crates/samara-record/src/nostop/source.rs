@@ -409,7 +409,7 @@ impl Source {
         Some(self.bytes).filter(|bytes| *bytes < self.wanted)
     }
 
-    /// The attachment of a record. 0: none; so is each record from BPF, which arrives only once.
+    /// The attachment of a record. 0: none, as for records from BPF, which arrive only once.
     pub(super) fn owner(&self, record: &Record) -> u32 {
         self.owners.get(&record.event).copied().unwrap_or(0)
     }

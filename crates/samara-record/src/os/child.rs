@@ -91,7 +91,7 @@ unsafe fn child_main(
     // are live and null-terminated, as this function's contract says.
     unsafe {
         libc::close(go_write);
-        *libc::__errno_location() = 0; // end of file sets none
+        *libc::__errno_location() = 0; // end of file does not set errno
         let mut byte = 0u8;
         while libc::read(go_read, ptr::from_mut(&mut byte).cast(), 1) != 1 {
             if *libc::__errno_location() != libc::EINTR {
@@ -100,7 +100,7 @@ unsafe fn child_main(
         }
         origin::bring_back();
         if let Some(Apart { input, output }) = &launch.apart {
-            // None of these can fail: a child leads no process group, and the files are open.
+            // These calls cannot fail: a child leads no process group, and the files are open.
             libc::setsid();
             libc::dup2(input.as_raw_fd(), 0);
             libc::dup2(output.as_raw_fd(), 1);
@@ -148,8 +148,8 @@ unsafe fn child_main(
     }
 }
 
-/// Installs the filter in this process. Sets no-new-privileges only if the kernel demands it (not
-/// root).
+/// Installs the filter in this process. Sets no-new-privileges only if the kernel requires it (not
+/// for root).
 ///
 /// # Safety
 /// Async-signal-safe. Changes the calling process for good.

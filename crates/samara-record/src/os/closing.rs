@@ -1,8 +1,8 @@
-//! Closes descriptors in another process, where that takes long. When the last event of a
-//! tracepoint is closed, the kernel waits some 36 ms, and tracepoints wait one after another. The
-//! sixty tracepoints of a recording without stops take seconds, even after a recording of `ls`.
+//! Closes descriptors in another process, because that may take long. When the last event of a
+//! tracepoint is closed, the kernel waits some 36 ms, one tracepoint after another. The sixty
+//! tracepoints of a recording without stops take seconds, even after a recording of `ls`.
 //!
-//! Knows descriptors, and not what they are of.
+//! Does not know what the descriptors are.
 #![allow(unsafe_code)]
 
 use std::ops::RangeInclusive;
@@ -14,18 +14,17 @@ use super::ptrace::Waited;
 use super::sys;
 use crate::os::ptrace;
 
-/// Closes descriptors, and returns at once. Another process has them for as long as the kernel
-/// takes. It has nothing else of this one: neither other files nor, as it ends at once, memory; and
-/// it is no child that this process would have to wait for.
+/// Closes descriptors in a forked process, and returns at once. That process keeps no other file of
+/// this one and, because it exits at once, no memory. It is no child that must be waited for.
 ///
-/// They are closed here where there may be no other process, or where it could not close the rest
-/// (before Linux 5.9); and in a container whose first process might not take up orphans.
+/// This process closes them itself if it cannot fork, if the other process could not close the rest
+/// (before Linux 5.9), or in a container whose first process might not reap orphans.
 pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
     if proc::namespace() != Ok(0) && !orphans_are_taken_up() {
         return;
     }
     let pipe = sys::pipe().or_else(|_| {
-        all.truncate(all.len().saturating_sub(2)); // perhaps no descriptors were left for the pipe
+        all.truncate(all.len().saturating_sub(2)); // the pipe may need two descriptors
         sys::pipe()
     });
     let Ok((until, ours)) = pipe else { return };
@@ -45,10 +44,10 @@ pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
     // The first child ends at once.
     while child > 0 && matches!(ptrace::wait_for(child, true), Ok(Waited::Nothing)) {}
     drop(all);
-    drop(ours); // the other process reads the end of the pipe and ends
+    drop(ours); // end of file on the pipe ends the other process
 }
 
-/// First processes that take up orphans, by their names.
+/// Names of first processes that reap orphans.
 const TAKE_UP: [&str; 13] = [
     "systemd",
     "init",
@@ -65,18 +64,18 @@ const TAKE_UP: [&str; 13] = [
     "busybox",
 ];
 
-/// Whether the first process of this container, which gets the orphans, is known to take them up,
-/// or ignores SIGCHLD. Another one, perhaps the one that was recorded, would keep a dead child for
-/// ever: a program that catches SIGCHLD need not wait for children that it does not know.
+/// Whether the first process of this container, which gets the orphans, is known to reap them or
+/// ignores SIGCHLD. Another one, perhaps the recorded one, would keep a zombie for ever: a program
+/// that catches SIGCHLD need not wait for unknown children.
 fn orphans_are_taken_up() -> bool {
-    // Another container's /proc shows another first process.
+    // The /proc of another container shows another first process.
     let own = std::fs::read_link("/proc/self").is_ok_and(|name| name == Path::new(&std::process::id().to_string()));
     let first = if own && std::process::id() != 1 { proc::Status::of(1) } else { None };
     let is_known = |first: &proc::Status| TAKE_UP.contains(&first.word("Name:"));
     first.is_some_and(|first| is_known(&first) || first.bits("SigIgn:") & (1 << (libc::SIGCHLD - 1)) != 0)
 }
 
-/// Ends this process when the other end of `until` is closed, without the descriptors `others`.
+/// Closes the descriptors `others`. Ends this process when the other end of `until` is closed.
 ///
 /// # Safety
 /// Only in a freshly forked child, which uses none of them.
@@ -85,21 +84,21 @@ unsafe fn hold(others: &[RangeInclusive<RawFd>], until: &OwnedFd) -> ! {
         // SAFETY: this process uses none of these descriptors. `_exit` runs no code of the parent.
         unsafe {
             if libc::syscall(libc::SYS_close_range, *range.start(), *range.end(), 0) < 0 {
-                libc::_exit(0); // then the parent's descriptors are the last ones
+                libc::_exit(0); // the parent's descriptors are then the last ones
             }
         }
     }
     let mut byte = 0_u8;
     // SAFETY: `byte` has room for what is read, and the strings end with a zero.
     unsafe {
-        libc::chdir(c"/".as_ptr()); // so that its own directory is not in use
+        libc::chdir(c"/".as_ptr()); // this process must not keep a directory in use
         libc::prctl(libc::PR_SET_NAME, c"samara-close".as_ptr());
         libc::read(until.as_raw_fd(), (&raw mut byte).cast(), 1);
         libc::_exit(0);
     }
 }
 
-/// The ranges of descriptors between these.
+/// The ranges of descriptors between the `kept` ones.
 fn gaps(mut kept: Vec<RawFd>) -> Vec<RangeInclusive<RawFd>> {
     kept.sort_unstable();
     let ends = kept.iter().copied().chain([RawFd::MAX]);
@@ -119,8 +118,8 @@ mod tests {
         assert_eq!(gaps(vec![0]), [1..=i32::MAX - 1]);
     }
 
-    /// At the end no process has a descriptor of the pipes: neither of the one whose descriptors
-    /// were given, nor of the other one.
+    /// At the end no process has a descriptor of the pipes: neither the pipe whose descriptors were
+    /// given, nor the other one.
     #[test]
     fn what_is_closed_apart_is_closed() {
         let (given, writer) = sys::pipe().unwrap();

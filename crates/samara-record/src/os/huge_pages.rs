@@ -1,5 +1,5 @@
-//! The machine's huge pages: their sizes, how many are free, and the settings of transparent ones.
-//! The settings of shared memory are read at each call, because they may change at any time.
+//! The machine's huge pages: their sizes, the number of free ones, and the settings of transparent
+//! ones. The settings of shared memory are read at each call, because they may change at any time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -33,7 +33,7 @@ impl Settings {
         Settings { huge, shared: File::open(format!("{DIR}/shmem_enabled")).ok(), sizes: sizes.collect() }
     }
 
-    /// The size of the machine's huge pages in bytes; 0 if it has none.
+    /// The default size of the machine's huge pages in bytes; 0 if there are no huge pages.
     pub(crate) fn huge(&self) -> u64 {
         self.huge.map_or(0, PageSize::bytes)
     }
@@ -62,8 +62,8 @@ pub(crate) fn huge_page() -> Option<PageSize> {
     PageSize::new(kib.parse::<u64>().ok()?.checked_mul(1024)?)
 }
 
-/// Number of huge pages of this size that a map may ask for: the free ones that are not reserved,
-/// and those that the kernel may add. `None` if there is no such size.
+/// Number of huge pages of this size that a map may use: the free ones that are not reserved, and
+/// those that the kernel may add. `None`: this size does not exist.
 pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
     let number = |name: &str| {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{name}", size.bytes() >> 10);

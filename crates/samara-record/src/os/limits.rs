@@ -24,7 +24,7 @@ fn limit(tid: Tid, resource: Resource, name: &str) -> Option<Limit> {
     if unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) } == 0 {
         return Some(Limit { soft: limit.rlim_cur, hard: limit.rlim_max });
     }
-    // `prlimit` is refused for a program with another user's privileges; `/proc` still shows them.
+    // `prlimit` is refused for a program with another user's privileges; `/proc` is not.
     let text = std::fs::read_to_string(format!("/proc/{tid}/limits")).ok()?;
     let mut fields = text.lines().find_map(|l| l.strip_prefix(name))?.split_ascii_whitespace();
     let mut value = || match fields.next()? {
@@ -63,7 +63,7 @@ pub(crate) fn limits_by_name(tid: Tid) -> BTreeMap<String, u64> {
     all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
 }
 
-/// The limits of this process, which a program that it starts has too.
+/// The limits of this process, which a program inherits from it.
 pub(crate) fn own_limits() -> BTreeMap<String, u64> {
     limits_by_name(0)
 }
@@ -90,7 +90,7 @@ pub(crate) fn memory() -> u64 {
     if done { pages.saturating_mul(u64::from(info.mem_unit)) } else { u64::MAX }
 }
 
-/// PR_GET_MDWE of this process, which the program inherits; 0 if the kernel has none.
+/// PR_GET_MDWE of this process, which the program inherits; 0 if the kernel does not support it.
 pub(crate) fn mdwe() -> u64 {
     const GET_MDWE: libc::c_int = 66;
     // SAFETY: all arguments are numbers.
@@ -104,8 +104,8 @@ pub(crate) fn merges_pages() -> bool {
     unsafe { libc::prctl(GET_MEMORY_MERGE, 0, 0, 0, 0) == 1 }
 }
 
-/// The effective capabilities of a task, as far as the model knows them. None if they cannot be
-/// read, or if the task is in a user namespace other than the initial one.
+/// The effective capabilities of a task that the model knows. Empty if they cannot be read, or if
+/// the task is in a user namespace other than the initial one.
 pub(crate) fn capabilities(tid: Tid) -> Caps {
     // The initial user namespace has a fixed inode.
     const FIRST: &str = "user:[4026531837]";
@@ -133,8 +133,8 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     caps
 }
 
-/// An extended attribute of a file, following links. `None` if the file has none, or one that is
-/// longer than 64 bytes.
+/// An extended attribute of a file, following links. `None` if it does not exist or is longer than
+/// 64 bytes.
 pub(crate) fn attribute(path: &CStr, name: &CStr) -> Option<Vec<u8>> {
     let mut value = [0; 64];
     // SAFETY: both strings end in a zero byte, and the kernel writes at most `value.len()` bytes to

@@ -2,8 +2,7 @@
 //! standard streams. The program must get the state that the recorder was started with, so it is
 //! read before `main`.
 //!
-//! If it was not read (no `.init_array`), the defaults are those of a process that was started as
-//! usual.
+//! If it was not read (no `.init_array`), the defaults are those of a normally started process.
 
 #![allow(unsafe_code)]
 

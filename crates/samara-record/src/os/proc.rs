@@ -1,8 +1,8 @@
-//! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by
+//! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, and single areas by
 //! PROCMAP_QUERY. Knows nothing of models.
 //!
 //! - **PROC-1** an open maps file is bound to the space that it was opened on, not to the process.
-//!   It stays right when the process execs, and as long as any task uses the space.
+//!   It stays valid when the process execs, and as long as any task uses the space.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
@@ -30,11 +30,11 @@ pub(crate) struct KernelArea {
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
     /// The name as the maps file shows it, in the form of [`name_text`]. Present if the text was
-    /// read or a name was asked for.
+    /// read or the name was requested.
     pub(crate) name: Option<String>,
     /// `VmFlags` of smaps, if that was read.
     pub(crate) flags: Option<String>,
-    /// Bytes of a page of the area; 0 if only the text of maps was read, which does not show it.
+    /// Bytes of a page of the area; 0 if only `maps` was read, which does not show it.
     pub(crate) page: u64,
 }
 
@@ -83,14 +83,13 @@ fn parse_line(line: &str) -> Option<KernelArea> {
     })
 }
 
-/// A name from PROCMAP_QUERY as the maps file shows it: a newline is `\012`, and nothing else is
-/// escaped.
+/// A name from PROCMAP_QUERY as the maps file shows it: only a newline is escaped, as `\012`.
 fn as_shown(name: &[u8]) -> String {
     name_text(name).replace('\n', "\\012")
 }
 
-/// Whether a line of a maps file shows a pseudo-area of the kernel. The address decides: a file may
-/// have any name.
+/// Whether a line of a maps file shows a pseudo-area of the kernel. The address decides, because a
+/// file may have any name.
 pub(crate) fn is_pseudo(line: &str) -> bool {
     line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).is_some_and(|start| start >= USER_END)
 }
@@ -117,8 +116,8 @@ pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
     areas
 }
 
-/// Reads a file of `/proc`. Such files report no size, so it is not asked for; most are read in one
-/// call.
+/// Reads a file of `/proc`. Such files report no size, so the size is not queried; most are read in
+/// one call.
 pub(crate) fn contents(path: &str) -> io::Result<Vec<u8>> {
     read_all(&File::open(path)?)
 }
@@ -207,7 +206,7 @@ pub(crate) fn started(pid: Tid) -> u64 {
     stat_field(&String::from_utf8_lossy(&text), 22)
 }
 
-/// Field `n`, 3 or a later one, of a `stat` file; 0 if it is not there or no number.
+/// Field `n`, at least 3, of a `stat` file; 0 if it is absent or no number.
 fn stat_field(stat: &str, n: usize) -> u64 {
     // The program's name stands in brackets and may contain anything: count from the last bracket,
     // which field 3 follows.
@@ -215,7 +214,7 @@ fn stat_field(stat: &str, n: usize) -> u64 {
     tail.split_ascii_whitespace().nth(n - 3).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
-/// The name of a task, which its program or the task itself has set.
+/// The name of a task, set by its program or by the task itself.
 pub(crate) fn name(tid: Tid) -> String {
     let bytes = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).trim_end().to_owned()
@@ -237,7 +236,7 @@ pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
 fn exit_status_in(stat: &str) -> Option<i32> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let status = fields.get(52 - 3)?.parse().ok()?;
-    // A reader without the right to see it is shown 0, also for the start of the stack (field 28).
+    // Without the right to see it, a reader is shown 0, also for the start of the stack (field 28).
     (status != 0 || fields.get(28 - 3) != Some(&"0")).then_some(status)
 }
 
@@ -261,8 +260,8 @@ pub(crate) fn descriptor(tid: Tid, fd: i32) -> io::Result<Descriptor> {
 pub(crate) fn userfaultfd(tid: Tid, fd: i32) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
     let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
-    // `API:` shows the interface's version, the features in use (with a bit of the kernel's own),
-    // and all features there are.
+    // `API:` shows the interface's version, the features in use (with an internal bit of the
+    // kernel), and all existing features.
     let features = field("API:").and_then(|api| api.split(':').nth(1)).and_then(|f| u64::from_str_radix(f, 16).ok());
     Some((field("ino:")?.parse().ok()?, features.unwrap_or(0)))
 }
@@ -288,24 +287,24 @@ pub(crate) fn nodes(tid: Tid) -> Vec<u64> {
 pub(crate) struct Status(pub(crate) String);
 
 impl Status {
-    /// `None`: there is no such task.
+    /// `None`: the task does not exist.
     pub(crate) fn of(tid: Tid) -> Option<Status> {
         let text = contents(&format!("/proc/{tid}/status")).ok().filter(|text| !text.is_empty())?;
         Some(Status(String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// Of this process. Without `/proc` it says nothing.
+    /// The status of this process. Empty without `/proc`.
     pub(crate) fn own() -> Status {
         Status::of(std::process::id() as Tid).unwrap_or_default()
     }
 
-    /// The first word of a field, whose name ends in a colon. Empty: there is no such field.
+    /// The first word of a field, whose name ends in a colon. Empty: the field does not exist.
     pub(crate) fn word(&self, name: &str) -> &str {
         let line = self.0.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.split_ascii_whitespace().next()).unwrap_or_default()
     }
 
-    /// A number; 0 if it is not there.
+    /// A number; 0 if it is absent.
     pub(crate) fn number(&self, name: &str) -> u32 {
         self.word(name).parse().unwrap_or(0)
     }
@@ -315,7 +314,7 @@ impl Status {
         u64::from_str_radix(self.word(name), 16).unwrap_or(0)
     }
 
-    /// Whether it has an address space. A task that ends has none any more, and one of the kernel
+    /// Whether it has an address space. An ending task has lost its space, and a kernel thread
     /// never had one.
     pub(crate) fn has_space(&self) -> bool {
         !self.word("VmSize:").is_empty()
@@ -372,7 +371,7 @@ pub(crate) fn is_filtered() -> bool {
     Status::own().is_filtered()
 }
 
-/// Whether this thread traces any process. It looks at all processes, so it is only for the end.
+/// Whether this thread traces any process. Examines all processes: only for the end.
 pub(crate) fn traces_any() -> bool {
     let me = std::fs::read_link("/proc/thread-self").ok();
     let Some(me) = me.as_ref().and_then(|p| p.file_name()?.to_str()) else { return false };
@@ -411,13 +410,12 @@ fn fate_in(status: &Status) -> Fate {
     }
 }
 
-/// Whether a task has areas: it has not ended, and is none of the kernel's.
+/// Whether a task has areas: it has not ended, and is no kernel thread.
 pub(crate) fn has_areas(tid: Tid) -> bool {
     Status::of(tid).is_some_and(|status| status.has_space())
 }
 
-/// The program of a task: its file or, where that may not be read, its name in brackets, as ps(1)
-/// shows it.
+/// The program of a task: its file or, if that may not be read, its name in brackets, as in ps(1).
 pub(crate) fn program(tid: Tid) -> String {
     let name = || {
         let name = contents(&format!("/proc/{tid}/comm")).unwrap_or_default();
@@ -427,8 +425,8 @@ pub(crate) fn program(tid: Tid) -> String {
     std::fs::read_link(format!("/proc/{tid}/exe")).map_or_else(|_| name(), |exe| name_text(exe.as_os_str().as_bytes()))
 }
 
-/// A thread of a process by which its areas can be read: the first one, unless that has ended
-/// before the others. `None`: the process has ended.
+/// A thread through which a process's areas can be read: the first one, unless it has ended before
+/// the others. `None`: the process has ended.
 pub(crate) fn reader(pid: Tid) -> Option<Tid> {
     std::iter::once(pid).chain(threads(pid)).find(|tid| has_areas(*tid))
 }
@@ -458,7 +456,7 @@ impl Maps {
         Maps { file, query, buffer: Vec::new() }
     }
 
-    /// Maps without a task: every query fails.
+    /// A maps file without a task: every query fails.
     pub(crate) fn of_nobody() -> Maps {
         Maps { file: Err(libc::ENOENT), query: false, buffer: Vec::new() }
     }
@@ -468,7 +466,7 @@ impl Maps {
         matches!(self.file, Err(libc::EACCES | libc::EPERM))
     }
 
-    /// Whether single areas can be asked for.
+    /// Whether single areas can be queried.
     pub(crate) fn queries(&self) -> bool {
         self.query
     }
@@ -484,7 +482,7 @@ impl Maps {
         Ok(name_text(&bytes))
     }
 
-    /// The area at `address` or the next one; with its name if `named`.
+    /// The area at `address`, or the next one; with its name if `named`.
     fn ask(&mut self, address: u64, named: bool) -> io::Result<Option<KernelArea>> {
         let file = self.file.as_ref().map_err(|e| io::Error::from_raw_os_error(*e))?;
         let buffer = if named {
@@ -566,14 +564,14 @@ impl Maps {
     }
 }
 
-/// The namespace that numbers of processes are of here. 0: the machine's.
+/// The PID namespace of this process. 0: the machine's.
 pub(crate) fn namespace() -> Result<u32, String> {
     const MACHINES: u32 = 4026531836;
     let number = own_namespace("pid")?;
     Ok(if number == MACHINES { 0 } else { number })
 }
 
-/// Whether this process is in a user namespace that is not the machine's.
+/// Whether this process is in a user namespace other than the machine's.
 pub(crate) fn is_rootless() -> bool {
     const MACHINES: u32 = 4026531837;
     own_namespace("user").is_ok_and(|number| number != MACHINES)
@@ -608,7 +606,7 @@ mod tests {
         assert_eq!((areas[2].name.as_deref(), areas[2].flags.as_deref()), (Some(""), Some("rd wr mr ")));
     }
 
-    /// Gives its text in pieces of this length, and says how much of it was asked for.
+    /// Returns its text in pieces of this length, and counts how much was read.
     struct Pieces<'a>(&'a [u8], usize, usize);
 
     impl Read for Pieces<'_> {

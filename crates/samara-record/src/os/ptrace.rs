@@ -1,4 +1,4 @@
-//! ptrace and waits: stops tasks, reads and changes what they have. Knows no calls and no models.
+//! ptrace and waits: stops tasks, and reads and changes their state. Knows no calls and no models.
 
 #![allow(unsafe_code)]
 
@@ -36,7 +36,7 @@ pub(crate) enum Waited {
     Nothing,
     /// There are children, and none has changed state (only if the wait does not block).
     NotYet,
-    /// No child is left.
+    /// There are no children.
     NoChild,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
     wait_with(tid, if block { 0 } else { libc::WNOHANG })
 }
 
-/// The end or the stop of a child that is not traced, if there is news. Does not block.
+/// The end or the stop of a child that is not traced, if one is pending. Does not block.
 pub(crate) fn wait_untraced(pid: Tid) -> io::Result<Waited> {
     wait_with(pid, libc::WNOHANG | libc::WUNTRACED)
 }
@@ -149,7 +149,7 @@ pub(crate) enum Sent {
     By(Tid, c_int),
 }
 
-/// The origin of the signal that a task is about to get. `None`: the signal has gone meanwhile.
+/// The origin of the signal that a task is about to get. `None`: there is no such signal any more.
 pub(crate) fn sent(tid: Tid) -> Option<Sent> {
     // siginfo_t, 128 bytes: int si_signo, si_errno, si_code; from byte 16 on si_addr, or int
     // si_pid.
@@ -210,12 +210,12 @@ pub(crate) enum SyscallInfo {
     None,
 }
 
-// PTRACE_SYSCALL_INFO_*: the C library musl has no names for them.
+// PTRACE_SYSCALL_INFO_*, which the C library musl does not define.
 const INFO_ENTRY: u8 = 1;
 const INFO_EXIT: u8 = 2;
 const INFO_SECCOMP: u8 = 3;
 
-/// The first words of what PTRACE_GET_SYSCALL_INFO tells of a stopped task.
+/// The first words of a stopped task's PTRACE_GET_SYSCALL_INFO.
 fn syscall_words(tid: Tid) -> io::Result<[u64; 12]> {
     const GET_SYSCALL_INFO: c_long = 0x420e;
     // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a
@@ -227,7 +227,7 @@ fn syscall_words(tid: Tid) -> io::Result<[u64; 12]> {
     Ok(words)
 }
 
-/// The table (AUDIT_ARCH_*) of the call that a stopped task is in, or would make.
+/// The call table (AUDIT_ARCH_*) of a stopped task's present or next call.
 pub(crate) fn call_table(tid: Tid) -> io::Result<u32> {
     Ok((syscall_words(tid)?[0] >> 32) as u32)
 }
@@ -241,7 +241,7 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
             nr: words[3],
             args: [words[4], words[5], words[6], words[7], words[8], words[9]],
             filter: (words[0] as u8 == INFO_SECCOMP).then_some(words[10] as u32),
-            // It has been passed.
+            // The instruction pointer is already after the call.
             ip: words[1].wrapping_sub(arch::CALL_LEN),
         },
         INFO_EXIT => SyscallInfo::Exit(words[3] as i64),

@@ -1,8 +1,8 @@
 //! Resident memory of a process: `/proc/PID/statm`. Knows nothing of calls.
 //!
-//! The kernel adds the numbers up when the file is read, so they are exact where it keeps exact
-//! ones; Linux 6.2 and later count on each processor and may be some pages off while other threads
-//! touch memory.
+//! The kernel sums the numbers up when the file is read. They are exact if its counters are. Linux
+//! 6.2 and later count on each processor and may be some pages off while other threads touch
+//! memory.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -48,29 +48,29 @@ impl Statm {
     }
 }
 
-/// What one call of a task changes.
+/// Measures the change by one call of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     /// Open since the task's first call, if resident memory is recorded.
     statm: Option<Statm>,
-    /// What was resident when its call was let into the kernel.
+    /// The resident memory when the call was let into the kernel.
     before: Option<Pages>,
 }
 
 impl Gauge {
-    /// A call is let into the kernel.
+    /// Measures before a call is let into the kernel.
     pub(crate) fn begin(&mut self, tid: Tid) {
         self.statm = self.statm.take().or_else(|| Statm::open(tid));
         self.before = self.statm.as_ref().and_then(Statm::read);
     }
 
-    /// It is back.
+    /// Measures after its return. Returns the change.
     pub(crate) fn end(&mut self) -> Option<Resident> {
         Some(self.before.take()?.until(self.statm.as_ref()?.read()?))
     }
 }
 
-/// Pages of all memory, those that are resident, and those of them that are of files or shared.
+/// Pages of all memory, the resident ones, and those of these that are of files or shared.
 fn parse(text: &str) -> Option<Pages> {
     let mut words = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
     let (all, resident, files) = (words.next()??, words.next()??, words.next()??);

@@ -10,18 +10,18 @@ use crate::os::huge_pages::HUGE_PAGES;
 use crate::os::sys::page_size;
 
 /// The page size of a System V segment of our own IPC namespace, if it is in huge pages. No file
-/// shows it before the segment is attached. The error of an attach beyond user space does: EINVAL
-/// if the place is no multiple of the segment's page size, else ENOMEM. `Err`: this test would
-/// remove the segment.
+/// shows it before the segment is attached. An attach beyond user space does, by its error: EINVAL
+/// if the place is no multiple of the segment's page size, else ENOMEM. `Err`: not tested, because
+/// the test would remove the segment.
 pub(crate) fn segment_page(id: i32) -> Result<Option<PageSize>, ()> {
     const END: usize = 1 << 56;
     if removes_detached() && !is_attached(id) {
         return Err(());
     }
     let suits = |page: u64| {
-        // SAFETY: nothing is attached beyond user space, so that our memory stays as it is. The
-        // kernel counts the refused call as one that attaches and detaches. Where it removes
-        // segments with the last detach, this one is attached elsewhere.
+        // SAFETY: nothing can be attached beyond user space, so our memory stays as it is. The
+        // kernel counts the refused call as an attach and a detach. If it removes segments at the
+        // last detach, this one is attached elsewhere.
         let at = unsafe { libc::shmat(id, std::ptr::without_provenance(END - page as usize), libc::SHM_RDONLY) };
         at.addr() != usize::MAX || io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
     };

@@ -22,9 +22,9 @@ const PULSE_NS: u64 = 20_000_000;
 /// Signals that came, one bit each (all are below 32). Relaxed: lone flags that guard no other
 /// data.
 static ASKED: AtomicI32 = AtomicI32::new(0);
-/// Whether the timer has fired since the last look. Relaxed: it guards no other data.
+/// Whether the timer has fired since the last check. Relaxed: it guards no other data.
 static TICKED: AtomicI32 = AtomicI32::new(0);
-/// Whether the timer ends the request that is being made. Relaxed: the handler runs on the thread
+/// Whether the timer must end the present ptrace request. Relaxed: the handler runs on the thread
 /// that stores it.
 static ENDS: AtomicI32 = AtomicI32::new(0);
 /// The timer, for the handler.
@@ -48,9 +48,9 @@ extern "C" fn on_tick(_: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_v
     }
 }
 
-/// Makes a request of ptrace that may wait for another task, and that the timer ends: it then fails
-/// with EINTR. PTRACE_SEIZE waits as long as the process loads a program (ptrace(2), BUGS), and the
-/// kernel makes it again after every signal.
+/// Makes a ptrace request that may wait for another task. The timer ends it, with EINTR.
+/// PTRACE_SEIZE waits while the process loads a program (ptrace(2), BUGS), and the kernel restarts
+/// it after every signal.
 pub(crate) fn ending<T>(request: impl FnOnce() -> T) -> T {
     ENDS.store(1, Ordering::Relaxed);
     let done = request();
@@ -58,8 +58,8 @@ pub(crate) fn ending<T>(request: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Lets the interrupted thread skip the ptrace request that it is about to make, as if it had
-/// failed with EINTR.
+/// Makes the interrupted thread skip the ptrace request that it is about to make, as if the request
+/// had failed with EINTR.
 ///
 /// # Safety
 /// The context is that of an interrupted thread.
@@ -68,8 +68,8 @@ unsafe fn end_request(context: &mut libc::ucontext_t) {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let registers = &mut context.uc_mcontext.gregs;
     let (at, number) = (libc::REG_RIP as usize, libc::REG_RAX as usize);
-    // SAFETY: the thread was about to execute the bytes there. An instruction may be one byte at
-    // the end of a page, so the number is checked first: it shows that a call is due.
+    // SAFETY: the thread was about to execute the bytes there. A one-byte instruction may end a
+    // page, so the number is checked first: it shows that a call is next.
     if registers[number] == libc::SYS_ptrace && unsafe { *(registers[at] as *const [u8; 2]) } == SYSCALL {
         registers[at] += SYSCALL.len() as i64;
         registers[number] = -i64::from(libc::EINTR);
@@ -80,8 +80,8 @@ unsafe fn end_request(context: &mut libc::ucontext_t) {
 fn arm(timer: libc::timer_t, period_ns: u64) {
     let every = libc::timespec { tv_sec: 0, tv_nsec: period_ns.min(999_999_999) as i64 };
     let spec = libc::itimerspec { it_interval: every, it_value: every };
-    // SAFETY: the timer is ours, `timer_settime` is async-signal-safe and reports a wrong timer as
-    // an error only, and errno is restored for the interrupted code.
+    // SAFETY: the timer is ours, `timer_settime` is async-signal-safe and reports a wrong timer
+    // only as an error, and errno is restored for the interrupted code.
     unsafe {
         let errno = *libc::__errno_location();
         libc::timer_settime(timer, 0, &spec, ptr::null_mut());
@@ -94,11 +94,11 @@ fn tick_signal() -> c_int {
     libc::SIGRTMAX() - 1
 }
 
-/// Requests to the recorder since the last look.
+/// Requests to the recorder since the last check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
-    /// A signal that asks the recorder to end (SIGTERM, SIGHUP; of an attached one also SIGINT and
-    /// SIGQUIT).
+    /// A signal that asks the recorder to end: SIGTERM or SIGHUP; when attached also SIGINT or
+    /// SIGQUIT.
     pub(crate) end: Option<c_int>,
     /// Whether the recorder was continued (SIGCONT).
     pub(crate) continued: bool,
@@ -107,7 +107,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whether this signal arrived. [`Signals::install`] must have taken it over.
+    /// Whether this signal arrived. [`Signals::install`] must have been told to handle it.
     pub(crate) fn has(&self, signal: c_int) -> bool {
         self.bits & (1 << signal) != 0
     }
@@ -116,27 +116,27 @@ impl Asked {
 /// The recorder's signal dispositions during the recording. Dropping it restores the former ones.
 pub(crate) struct Signals {
     old: Vec<(c_int, libc::sigaction)>,
-    /// The thread's former mask; the timer's signal, and those that are taken, must not be blocked.
+    /// The thread's former mask. The timer's signal and the handled ones must not be blocked.
     mask: Option<libc::sigset_t>,
     timer: Option<libc::timer_t>,
     period_ns: u64,
-    /// The longest period; 0 for any.
+    /// The timer's longest period; 0: unlimited.
     pulse_ns: u64,
 }
 
 impl Signals {
-    /// Ignores SIGINT, SIGQUIT and the terminal's stop signals, which are for the program; the
-    /// recorder stops after the program has (see [`stop_self`]). Keeps SIGTERM, SIGHUP and SIGCONT
-    /// for [`Signals::asked`].
+    /// Ignores SIGINT, SIGQUIT and the terminal's stop signals, which are for the program. The
+    /// recorder stops after the program has (see [`stop_self`]). Collects SIGTERM, SIGHUP and
+    /// SIGCONT for [`Signals::asked`].
     ///
     /// `attached`: the recorder was not started with the program, and the terminal's signals are
-    /// for the recorder. SIGINT and SIGQUIT ask it to end, unless they were ignored (as SIGHUP may
-    /// be: `nohup`). The stop signals stay ignored: while the recorder is stopped, the program
-    /// would be too. And waits are interrupted at least every [`PULSE_NS`].
+    /// for the recorder. SIGINT and SIGQUIT ask it to end, unless they were ignored before (as
+    /// SIGHUP is under `nohup`). The stop signals stay ignored, because a stopped recorder would
+    /// stop the program too. Waits are interrupted at least every [`PULSE_NS`].
     ///
     /// `left`: signals are left to the caller, except the stop signals of an attached recorder.
     ///
-    /// `taken`: further signals, below 32, that are kept for [`Signals::asked`] in any case.
+    /// `taken`: further signals, below 32, that are always collected for [`Signals::asked`].
     pub(crate) fn install(attached: bool, left: bool, taken: &[c_int]) -> Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Signals {
         for signal in taken {
             signals.set(*signal, ask);
         }
-        // A pending signal comes now, to its handler.
+        // A pending signal now reaches its handler.
         signals.mask = unblock(taken.iter().copied().chain([tick_signal()]));
         if attached || !left {
             for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
@@ -181,8 +181,8 @@ impl Signals {
     }
 
     fn set_with(&mut self, signal: c_int, handler: libc::sighandler_t, flags: c_int) {
-        // SAFETY: both structures are valid, and the handlers are async-signal-safe. (SA_RESTART is
-        // left out, so that a wait is interrupted.)
+        // SAFETY: both structures are valid, and the handlers are async-signal-safe. (Without
+        // SA_RESTART a signal interrupts a wait.)
         unsafe {
             let mut new: libc::sigaction = std::mem::zeroed();
             let mut old: libc::sigaction = std::mem::zeroed();
@@ -194,7 +194,7 @@ impl Signals {
         }
     }
 
-    /// Ignores those of these signals that were ignored before.
+    /// Restores "ignored" for those of these signals that were ignored before.
     fn keep_ignored(&mut self, signals: &[c_int]) {
         let ignored = |(signal, old): &(c_int, libc::sigaction)| {
             (signals.contains(signal) && old.sa_sigaction == libc::SIG_IGN).then_some(*signal)
@@ -208,13 +208,13 @@ impl Signals {
         ASKED.load(Ordering::Relaxed) != 0 || TICKED.load(Ordering::Relaxed) != 0
     }
 
-    /// The interval at which to poll instead of blocking in a wait, if waits are to be interrupted
+    /// The interval at which to poll instead of blocking in a wait, if waits must be interrupted
     /// and there is no timer (`ulimit -i` allows none).
     pub(crate) fn pause(&self) -> Option<Duration> {
         (self.timer.is_none() && self.period_ns != 0).then(|| Duration::from_nanos(self.period_ns))
     }
 
-    /// Takes the requests since the last look. The timer keeps the handler's period: call
+    /// Returns the requests since the last check. The timer keeps the handler's period: call
     /// [`Signals::tick`] next.
     pub(crate) fn asked(&mut self) -> Asked {
         TICKED.store(0, Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl Signals {
         Asked { end: ends.into_iter().find(came), continued: came(&libc::SIGCONT), bits }
     }
 
-    /// Makes waits return every `period_ns`; 0 means never, or only by the pulse.
+    /// Interrupts waits every `period_ns`; 0: never, or only by the pulse.
     pub(crate) fn tick(&mut self, period_ns: u64) {
         let period_ns = match (period_ns, self.pulse_ns) {
             (period, 0) => period,
@@ -297,7 +297,7 @@ impl Drop for Signals {
     }
 }
 
-/// Restores the dispositions of signals, the last one first.
+/// Restores the dispositions of signals, in reverse order.
 fn restore(all: &[(c_int, libc::sigaction)]) {
     for (signal, old) in all.iter().rev() {
         // SAFETY: `old` is the kernel's former disposition of this signal in this process.
@@ -325,7 +325,7 @@ pub(crate) fn stop_self(signal: c_int, still: impl FnOnce() -> bool) {
             }
             return;
         }
-        // While the signal is blocked it stays pending, and a SIGCONT to this process discards it.
+        // While the signal is blocked it is pending, and a SIGCONT to this process discards it.
         libc::pthread_sigmask(libc::SIG_BLOCK, &one, &mut mask);
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);

@@ -25,17 +25,17 @@ pub(super) fn check(result: c_long) -> io::Result<c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The machine's CLOCK_MONOTONIC in nanoseconds, which the kernel's records have.
+/// The machine's CLOCK_MONOTONIC in nanoseconds, as in the kernel's records.
 pub(crate) fn now_ns() -> u64 {
     machine_ns(own_now_ns())
 }
 
-/// CLOCK_MONOTONIC as programs of this time namespace see it.
+/// CLOCK_MONOTONIC as this time namespace shows it.
 pub(crate) fn own_now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or_default() // always exists
 }
 
-/// The machine's time at a time of this time namespace.
+/// Converts a time of this time namespace to the machine's.
 pub(crate) fn machine_ns(own: u64) -> u64 {
     static OFFSET: OnceLock<i64> = OnceLock::new();
     let offset = || std::fs::read_to_string("/proc/self/timens_offsets").map_or(0, |text| monotonic_offset(&text));
@@ -71,8 +71,8 @@ pub(crate) struct ProcmapQuery {
     build_id_addr: u64,
 }
 
-/// Asks an open maps file for the area that covers `address`, or the next one. Writes its name with
-/// a final zero byte to `name`, if given.
+/// Queries an open maps file for the area that covers `address`, or the next one. Writes its name
+/// with a final zero byte to `name`, if given.
 pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) -> io::Result<ProcmapQuery> {
     const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611_u32 as libc::Ioctl;
     const COVERING_OR_NEXT: u64 = 0x10;
@@ -106,8 +106,8 @@ pub(crate) fn own_tid() -> Tid {
     unsafe { libc::gettid() }
 }
 
-/// Whether two processes have one address space (`vfork`, CLONE_VM). `false` where the kernel does
-/// not say (kcmp(2)).
+/// Whether two processes share one address space (`vfork`, CLONE_VM). `false` if the kernel does
+/// not tell (kcmp(2)).
 pub(crate) fn have_one_space(one: Tid, other: Tid) -> bool {
     const KCMP_VM: c_int = 1;
     // SAFETY: kcmp takes numbers, and touches no memory of the caller.
@@ -116,7 +116,7 @@ pub(crate) fn have_one_space(one: Tid, other: Tid) -> bool {
 
 /// Sends a signal to a process.
 pub(crate) fn kill(pid: Tid, signal: c_int) {
-    // SAFETY: all arguments are numbers. (That the process has ended is no error here.)
+    // SAFETY: all arguments are numbers. (It is no error if the process has ended.)
     unsafe { libc::kill(pid, signal) };
 }
 

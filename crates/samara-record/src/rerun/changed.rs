@@ -1,12 +1,12 @@
-//! The changed run: the calls of a trace on separate models, by other rules. Knows the plain run,
-//! and copies from it what only the trace shows.
+//! The changed run: makes the calls of a trace on separate models, under other rules. Knows the
+//! plain run, and copies facts from it that only the trace shows.
 //!
-//! - **RERUN-3** without a rule it does what the plain run does: it learns the boundaries that the
-//!   plain run learnt, and takes the areas that the plain run took from the trace.
+//! - **RERUN-3** without rules it equals the plain run: it learns the boundaries that the plain run
+//!   learnt, and takes the areas that the plain run took from the trace.
 //!
-//! It is a model with limits: the program goes on as it did in the trace, whatever its calls
-//! return. A call that names memory which is not there counts as not followed. Memory that only the
-//! trace shows (learnt areas, drivers) comes as in the trace, whatever the rules.
+//! The model has limits: the program goes on as in the trace, whatever its calls return. A call on
+//! memory that does not exist here counts as not followed. Facts that only the trace shows (learnt
+//! areas, drivers) are the same under all rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,8 +31,7 @@ use crate::space::model::{self, Inode, Model};
 use crate::space::reach::{self, Range};
 use crate::space::replay_call::{Mapped, Replayed, replay, replay_at};
 
-/// Number of steps of an event, and of areas in each, that are checked to see whether memory is
-/// there.
+/// Number of steps of an event, and of areas in each, that are checked for missing memory.
 const FEW: usize = 64;
 
 /// Most bytes of all names.
@@ -48,7 +47,7 @@ struct Other {
 }
 
 impl Other {
-    /// Whether the learnt boundary is missing here, although the same memory is on both sides.
+    /// Whether the learnt boundary is missing here, with the same memory on both sides.
     fn lacks(&self, mend: Mend) -> bool {
         let (Mend::Cut(at) | Mend::Join(at)) = mend;
         let (here, before) = (self.moved.at(at), self.moved.at(at.wrapping_sub(1)));
@@ -157,7 +156,7 @@ impl Changed {
             Some(seen) => self.call(&mut other, seen, told, event, plain, figures)?,
             None => Vec::new(),
         };
-        // One that is settled with another one counts too.
+        // Collected first: a boundary that is settled together with another one counts too.
         let mends: Vec<Mend> = told.mends.iter().copied().filter(|mend| other.lacks(*mend)).collect();
         for mend in mends {
             if let Some(played) = plain.spaces.get(&event.space)
@@ -170,7 +169,7 @@ impl Changed {
             }
         }
         if told.call.is_some() {
-            // If the plain run took the trace's areas, the trace's steps count.
+            // If the plain run took the trace's areas, the trace's steps are counted.
             figures.count(if told.taken.is_empty() { &steps } else { &event.plan });
         }
         if let Some(played) = plain.spaces.get(&event.space)
@@ -181,7 +180,7 @@ impl Changed {
                 self.copy(&mut other, &played.model, *range)?;
             }
         }
-        // What only the trace shows is the same here.
+        // Calls that only the trace shows count as in the trace.
         if let Some(failed) = told.failed.filter(|_| told.call.is_none()) {
             figures.calls += 1;
             figures.failed += u64::from(failed);
@@ -194,7 +193,7 @@ impl Changed {
         if self.pieces > MAX_AREAS { Err(RerunError::TooLarge) } else { Ok(()) }
     }
 
-    /// A space that begins as in the plain run.
+    /// A space that begins with the plain run's areas.
     fn begin(&self, plain: &Model) -> Result<Other, RerunError> {
         let model = plain.snapshot(self.config(plain)).map_err(|_| RerunError::Memory)?;
         Ok(Other { model, moved: Moved::default(), held: BTreeMap::new(), count: 0 })
@@ -313,7 +312,7 @@ impl Changed {
         Ok(Some(here))
     }
 
-    /// Notes a failure of a call that succeeds in the trace.
+    /// Counts a call that fails here and succeeds in the trace.
     fn fails(&mut self, other: &Other, event: u64, pid: u32, d: &Decoded, errno: i32) {
         let call = call_name(d.nr).unwrap_or("others");
         *self.changes.fail_now.entry((call, errno)).or_default() += 1;
@@ -321,7 +320,7 @@ impl Changed {
         self.changes.first.get_or_insert(Failing { event, pid, call, errno, areas });
     }
 
-    /// Whether the call is about memory that was there in the trace and is not here.
+    /// Whether the call acts on memory that exists in the trace and not here.
     fn is_lost(&self, other: &Other, event: &Event, seen: &TracedCall) -> bool {
         let there = |range: Range| {
             other.moved.parts(range).into_iter().take(FEW).all(|(start, end)| {
@@ -343,7 +342,7 @@ impl Changed {
         !places && event.plan.iter().filter(had).take(FEW).any(|step| !there((step.start, step.end)))
     }
 
-    /// The call as changed by the rule about guards. `None`: it is not made.
+    /// Applies the rule about guards to a call. `None`: the call is not made.
     fn guards(&self, other: &Other, d: &Decoded, seen: &TracedCall) -> Option<Decoded> {
         let (mut d, model) = (*d, &other.model);
         if !self.rules.no_guards || seen.failed() {
@@ -366,7 +365,7 @@ impl Changed {
                     let open = prot(start).is_some_and(|prot| !prot.is_empty());
                     return (up(d.args[1]) > GUARD || !open).then_some(d);
                 }
-                // The part of the memory that stays without access is a guard.
+                // The part of the memory that would stay without access is a guard.
                 if let (Some(area), Some(false)) = (area, prot(start).map(|prot| !prot.is_empty()))
                     && !self.rules.moves()
                 {
@@ -389,7 +388,7 @@ impl Changed {
         }
     }
 
-    /// Makes a call where memory lies elsewhere. `None`: it cannot be followed.
+    /// Makes a call on memory that may be elsewhere here. `None`: it cannot be followed.
     fn make_moved(
         &mut self,
         other: &mut Other,
@@ -414,7 +413,7 @@ impl Changed {
                 d.args[0] = if given || hint != 0 { other.moved.at(hint) } else { 0 };
                 d.args[1] = align.map_or(len, |align| up(len, align));
                 d.args[5] = file.map_or(0, |file| file.offset);
-                // The place is split here, or holds memory that was not there in the trace.
+                // The range is split here, or contains memory that does not exist in the trace.
                 let (parts, range) = (other.moved.parts(whole(len)), whole(len));
                 let was =
                     event.plan.iter().any(|s| s.kind == StepKind::Unmapped && s.start < range.1 && range.0 < s.end);
@@ -476,7 +475,7 @@ impl Changed {
         }
     }
 
-    /// Holds an unmap call back, and makes those of its thread if they are enough.
+    /// Holds back an unmap call, and makes those of its thread when there are enough.
     fn hold(&mut self, other: &mut Other, tid: u32, ranges: Vec<Range>, figures: &mut Figures) {
         let held = other.held.entry(tid).or_default();
         held.extend(ranges);
@@ -557,7 +556,7 @@ impl Changed {
         Ok(file)
     }
 
-    /// One copy of each name.
+    /// Returns the only copy of a name.
     fn name(&mut self, name: &Arc<str>) -> Result<Arc<str>, RerunError> {
         if let Some(known) = self.names.get(name) {
             return Ok(Arc::clone(known));
@@ -575,7 +574,7 @@ fn only_name(why: samara_mm::Reasons) -> bool {
     why.iter().all(|reason| reason == samara_mm::Reason::Name)
 }
 
-/// Calls whose refusal follows from the areas.
+/// Whether a refusal of this call follows from the areas.
 fn has_rules(d: &Decoded) -> bool {
     match d.call {
         Call::Mmap | Call::Brk | Call::Mlockall | Call::Mbind | Call::PrSetVma | Call::PrSetMdwe => false,

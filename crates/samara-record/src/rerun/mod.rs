@@ -1,4 +1,4 @@
-//! Runs the calls of a trace again on models, without the program: as they were, and by other
+//! Runs the calls of a trace again on models, without the program: unchanged, and under other
 //! rules.
 //!
 //! [`Rerun`] takes the events in order. The plain run reproduces the trace's areas. If a call's
@@ -56,10 +56,10 @@ use samara_trace::event::{Event, EventKind, Step, StepKind};
 use samara_trace::file::{Replay, ReplayError, call_name};
 use samara_trace::{Refused, RefusedBy};
 
-/// Most areas of all spaces of a run, and most pieces of memory that lie elsewhere.
+/// Most areas of all spaces of a run, and most pieces of memory at other places than in the trace.
 const MAX_AREAS: usize = 1 << 21;
 
-/// How many calls that do not agree are kept.
+/// Number of kept calls that were not reproduced.
 const KEPT: usize = 20;
 
 /// Why a trace cannot be run again.
@@ -93,8 +93,8 @@ impl std::error::Error for RerunError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Why {
-    /// Only the kernel knows the rules of this call, or of its object (drivers, segments; memory
-    /// policies and registrations, whose arguments are in memory).
+    /// Only the kernel knows the rules of this call or of its object: drivers, segments, and memory
+    /// policies and registrations, whose arguments are in memory.
     Told,
     /// The kernel refused it for a reason that areas do not show: a limit of the program, the
     /// rights of a file. Its partial effect is taken from the trace.
@@ -107,14 +107,14 @@ pub enum Why {
     /// space had calls that a trace shows only in part ([`Told`](Why::Told),
     /// [`Unsure`](Why::Unsure), [`Overlapped`](Why::Overlapped)), or was attached to.
     Guessed,
-    /// It reaches more areas than may be looked at. No real trace does.
+    /// It reaches more areas than are allowed to be examined. No real trace has this.
     Wide,
     /// The model did something else.
     Differs,
 }
 
 impl Why {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Why; 7] =
         [Why::Told, Why::Refused, Why::Unsure, Why::Overlapped, Why::Guessed, Why::Wide, Why::Differs];
 
@@ -142,9 +142,9 @@ pub struct Mismatch {
     pub pid: u32,
     /// The name of the call.
     pub call: &'static str,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// How model and trace differ; empty where the model was not asked.
+    /// How model and trace differ; empty if the call was not made on the model.
     pub how: String,
 }
 
@@ -161,9 +161,9 @@ pub struct Agreement {
     pub written: u64,
     /// The other calls, by reason.
     pub others: BTreeMap<Why, u64>,
-    /// Calls of [`Why::Refused`] by the rule that refused them, as far as the trace has the rule.
+    /// Calls of [`Why::Refused`] by the refusing rule, if the trace has it.
     pub refused_by: BTreeMap<RefusedBy, u64>,
-    /// The first of the other calls that were not refused.
+    /// The first of `others`, without refused calls.
     pub first: Vec<Mismatch>,
     /// Events for changes without a call ([`Learnt`](samara_trace::event::EventKind::Learnt)).
     pub learnt: u64,
@@ -194,9 +194,9 @@ pub struct Figures {
     pub calls: u64,
     /// Those that failed.
     pub failed: u64,
-    /// How many areas they cut in two.
+    /// Areas that they cut in two.
     pub splits: u64,
-    /// How many areas they joined.
+    /// Areas that they joined.
     pub merges: u64,
     /// Most areas of all spaces at one moment.
     pub areas_peak: u64,
@@ -222,7 +222,7 @@ impl Figures {
     }
 }
 
-/// A call that fails by other rules.
+/// A call that fails only under the other rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failing {
@@ -248,14 +248,14 @@ pub struct Changes {
     pub first: Option<Failing>,
     /// Calls that fail in the trace and succeed now.
     pub succeed_now: u64,
-    /// Maps whose places a rule chose, and those of them that lie elsewhere than in the trace.
+    /// Maps whose places a rule chose. `placed_elsewhere`: those not at the trace's place.
     pub placed: u64,
     /// See [`placed`](Changes::placed).
     pub placed_elsewhere: u64,
     /// Calls that a rule left out.
     pub left_out: u64,
-    /// Calls that could not be followed: the memory that they name is gone, or other memory is
-    /// there.
+    /// Calls that could not be followed, because their memory does not exist here, or other memory
+    /// is in its place.
     pub not_followed: u64,
 }
 
@@ -267,7 +267,7 @@ pub struct Report {
     pub agreement: Agreement,
     /// The plain run.
     pub plain: Figures,
-    /// The run by other rules, if there are any.
+    /// The run under other rules, if there are any.
     pub changed: Option<(Figures, Changes)>,
 }
 
@@ -281,7 +281,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Notes the areas and bytes of a space.
+    /// Sets the areas and bytes of a space.
     fn note(&mut self, space: u64, size: (u64, u64)) {
         let was = self.sizes.insert(space, size).unwrap_or_default();
         self.areas = self.areas.wrapping_sub(was.0).wrapping_add(size.0);
@@ -302,7 +302,7 @@ impl Sums {
     }
 }
 
-/// A trace that runs again, moved forward event by event.
+/// A repeated run of a trace. Moves forward event by event.
 pub struct Rerun {
     replay: Replay,
     plain: Plain,
@@ -310,7 +310,7 @@ pub struct Rerun {
     sums: Sums,
     other: Sums,
     only: Option<u32>,
-    /// The spaces that count, if only those of one process do.
+    /// The counted spaces, if only those of one process count.
     counted: BTreeSet<u64>,
 }
 
@@ -321,17 +321,17 @@ impl fmt::Debug for Rerun {
 }
 
 impl Rerun {
-    /// With the rules of the kernel on which the trace was recorded
-    /// ([`Header::rules`](samara_trace::file::Header::rules)), instead of the running one's. Before
-    /// the first event.
+    /// Uses the rules of the kernel on which the trace was recorded
+    /// ([`Header::rules`](samara_trace::file::Header::rules)), instead of the running kernel's.
+    /// Call it before the first event.
     #[must_use]
     pub fn following(mut self, rules: Features) -> Rerun {
         self.plain.features = rules;
         self
     }
 
-    /// For a trace with pages of this size. `only`: the figures cover only the spaces that this
-    /// process loaded or got by a fork.
+    /// A run of a trace with pages of this size. `only`: the figures cover only the spaces that
+    /// this process loaded or got by a fork.
     ///
     /// # Errors
     /// The page size is not that of this machine.

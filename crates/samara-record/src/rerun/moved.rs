@@ -1,16 +1,16 @@
 //! Translates addresses of a trace to addresses in the changed run. Knows neither model nor calls.
 //!
-//! - **MOVED-1** an address of the trace is in at most one piece. An address in none is the same in
-//!   both.
+//! - **MOVED-1** an address of the trace is in at most one piece. Outside of pieces, addresses are
+//!   the same in both.
 
 use samara::{AllocError, RangeMap, Span, unobserved};
 
 use crate::space::reach::Range;
 
-/// A piece of memory that lies elsewhere.
+/// A piece of memory at another place than in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
-    /// The offset to add to its addresses.
+    /// The offset from its address in the trace to that in the changed run.
     by: u64,
     /// Its end in the trace when it was mapped, and its extra length here.
     end: u64,
@@ -61,7 +61,7 @@ impl Moved {
         parts
     }
 
-    /// Moves a range of the trace to `at`; the memory there is longer by `more`.
+    /// Moves a range of the trace to `at`, where the memory is longer by `more`.
     pub(super) fn put(&mut self, (start, end): Range, at: u64, more: u64) -> Result<(), AllocError> {
         if start >= end {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Chooses places in the changed run for memory that the kernel placed. Knows no calls, and no
-//! rules but those of places.
+//! Chooses places in the changed run for memory that the kernel placed. Knows no calls, and only
+//! the rules about places.
 //!
 //! A trace has no settings of the machine and no limit of the stack: the search begins where the
 //! highest area of the loaded program below the stack ended, with a stack of 8 MiB.
@@ -10,7 +10,7 @@ use crate::api::Policy;
 use crate::engine::Anywhere;
 use crate::space::model::{Inode, Model};
 
-/// The settings of a space of a loaded program in which places are searched for.
+/// The settings for a search for places in a loaded program's space.
 pub(super) fn searching(model: &Model, legacy: bool) -> Config {
     let defaults = Config::default();
     // Without randomisation the stack ends where user space ends.

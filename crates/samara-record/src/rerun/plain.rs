@@ -1,13 +1,13 @@
 //! The plain run: makes each call of a trace again on a model, with the trace's place and result,
 //! and compares the areas with the trace's. Knows no rules of `--what-if`.
 //!
-//! - **RERUN-1** after each event the model of its space has the areas that the trace has in the
-//!   event's window, and in the window of what the model itself did.
-//! - **RERUN-2** calls that reach far are made on the model only while [`Work`] lasts, which
-//!   each event adds to: all the work is O(n log n) for n events, areas and steps of the trace.
+//! - **RERUN-1** after each event the model of its space has the trace's areas in the event's
+//!   window, and in the window of the model's own steps.
+//! - **RERUN-2** calls that reach far are made on the model only while [`Work`] lasts. Each event
+//!   adds to it, so the total work is O(n log n) for n events, areas and steps of the trace.
 //!
-//! It learns the rest as the recorder did: a trace shows whether memory was written, and from which
-//! open file it was mapped, only in whether areas are merged.
+//! It learns the rest as the recorder did: only merges of areas in the trace show whether memory
+//! was written, and from which open file it was mapped.
 
 use std::collections::BTreeMap;
 
@@ -26,18 +26,18 @@ use crate::space::compare::{Found, Unknown, compare};
 use crate::space::model::{self, Model};
 use crate::space::reach::{self, Range};
 
-/// More boundaries than this that differ in one window are not learnt one by one.
+/// Most differing boundaries in one window that are learnt one by one.
 const MENDS: usize = 1000;
 
 /// One space.
 pub(super) struct Played {
     pub(super) model: Model,
-    /// The recorder could not read it, so its areas are unknown.
+    /// The recorder could not read the space, so its areas are unknown.
     pub(super) hidden: bool,
     /// A call set a memory policy, which a trace does not show.
     bound: bool,
-    /// Flags, or the order of calls, are guessed: some areas came by calls that a trace shows only
-    /// in part, or were there before it.
+    /// Flags, or the order of calls, are guessed: some areas came from calls that the trace shows
+    /// only in part, or existed before it.
     guessed: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Mend {
 pub(super) struct PlainResult {
     /// The call, if the model made it.
     pub(super) call: Option<TracedCall>,
-    /// Whether the trace's call failed; `None` if it was no call on areas.
+    /// Whether the trace's call failed; `None`: it was no call on areas.
     pub(super) failed: Option<bool>,
     /// The model refuses the call as the trace does.
     pub(super) refused: bool,
@@ -103,7 +103,7 @@ impl Plain {
                     Some((Ok(model), bound, guessed)) => {
                         (played.model, played.bound, played.guessed) = (model, bound, guessed);
                     }
-                    // Its parent had ended before the recorder saw it.
+                    // Its parent ended before the recorder saw the child.
                     _ => {
                         take::fill(&mut played.model, &event.areas, self.page);
                         played.guessed = true;
@@ -114,7 +114,7 @@ impl Plain {
                 result
             }
             (EventKind::Call | EventKind::Learnt | EventKind::Difference, Some(space)) => {
-                // A trace begins with a program. A trace that does not was forged.
+                // A recorded trace begins with a program. A trace that does not was forged.
                 let features = self.features;
                 let mut played = self.spaces.remove(&event.space).unwrap_or_else(|| {
                     let mut played = Played::new(event, features);
@@ -257,7 +257,7 @@ impl Plain {
         (result, how)
     }
 
-    /// Whether the work that is left suffices for the areas that the call reaches.
+    /// Whether the remaining work suffices for the areas that the call reaches.
     fn can_afford(&mut self, model: &Model, seen: &TracedCall) -> bool {
         let ranges = reach::of(&seen.decoded, seen.result, model.layout().brk, self.page);
         let most = usize::try_from(self.work.left()).unwrap_or(usize::MAX);
@@ -290,7 +290,7 @@ impl Played {
     }
 }
 
-/// The first call that asks for the break is the only sign of the heap's start in a trace.
+/// Learns the heap's start from the first query of the break, its only sign in a trace.
 fn find_break(model: &mut Model, seen: &TracedCall, event: &Event) {
     let mut layout = model.layout();
     if seen.decoded.call == Call::Brk && layout.brk == 0 {
@@ -301,7 +301,7 @@ fn find_break(model: &mut Model, seen: &TracedCall, event: &Event) {
     }
 }
 
-/// The window of the event and of what the model did.
+/// The window of the event and of the model's own steps.
 fn window_of(event: &Event, steps: &[Step], page: u64) -> Range {
     let (low, high) = event.window.unwrap_or((u64::MAX, 0));
     steps.iter().fold((low, high), |(low, high), step| {
@@ -309,7 +309,7 @@ fn window_of(event: &Event, steps: &[Step], page: u64) -> Range {
     })
 }
 
-/// How often each boundary was made, less how often it was joined.
+/// For each boundary: how often it was made, minus how often it was joined.
 fn bounds(steps: &[Step]) -> BTreeMap<u64, i64> {
     let mut all = BTreeMap::new();
     for step in steps {

@@ -10,7 +10,7 @@ use crate::api::Policy;
 /// [`PatternKind::GuardPages`]: samara_trace::survey::PatternKind::GuardPages
 pub(super) const GUARD: u64 = 1 << 20;
 
-/// Most calls that are held back at once in a space.
+/// Most calls that are held back at the same time in a space.
 pub(super) const HELD: usize = 4096;
 
 /// A change to the run.
@@ -20,7 +20,7 @@ pub enum Rule {
     /// At most 1 MiB of private anonymous memory without access, beside such memory with access,
     /// gets its neighbour's protection.
     NoGuardPages,
-    /// Names of anonymous memory (PR_SET_VMA_ANON_NAME) are not given.
+    /// Names of anonymous memory (PR_SET_VMA_ANON_NAME) are not set.
     SameName,
     /// Anonymous memory that the kernel placed has lengths and places that are multiples of this
     /// power of two.
@@ -130,7 +130,7 @@ impl Rules {
         })
     }
 
-    /// Whether memory lies elsewhere than in the trace.
+    /// Whether memory is at other places than in the trace.
     pub(super) fn moves(&self) -> bool {
         self.align.is_some() || self.policy.is_some()
     }

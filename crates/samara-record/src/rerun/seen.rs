@@ -1,8 +1,8 @@
 //! A call as a trace shows it: the call, the memory that it read, and the memory that it mapped.
 //! Knows only the break of a model, and no rules.
 //!
-//! A trace does not have the program's memory. It shows the names of anonymous memory that calls
-//! set; ranges, masks and modes that are passed by pointer are unknown.
+//! A trace does not have the program's memory. It has the names that calls set for anonymous
+//! memory; ranges, masks and modes that are passed by pointer are unknown.
 
 use samara_mm::{FileMode, MapFlags, PageSize};
 use samara_trace::calls::Call;
@@ -25,7 +25,7 @@ pub(super) struct TracedCall {
 }
 
 impl TracedCall {
-    /// The call of an event, if it is one on areas. `space`: the areas after it. `brk`: the break
+    /// The call of an event, if it acts on areas. `space`: the areas after it. `brk`: the break
     /// before it.
     pub(super) fn of(event: &Event, space: Option<&Space>, brk: u64) -> Option<TracedCall> {
         let nr = event.nr.filter(|_| event.kind == EventKind::Call)?;
@@ -33,8 +33,8 @@ impl TracedCall {
         if decoded.stays_out() || decoded.call.makes_task() {
             return None;
         }
-        // A trace does not mark 32-bit calls. The only sign of one is a 64-bit break that is cut to
-        // 32 bits.
+        // A trace does not mark 32-bit calls. The only sign of one is a 64-bit break that was cut
+        // to 32 bits.
         decoded.compat = decoded.call == Call::Brk && brk >> 32 != 0 && event.result as u64 == brk & 0xffff_ffff;
         Some(TracedCall { memory: memory(event, &decoded, space), decoded, result: event.result })
     }
@@ -46,7 +46,7 @@ impl TracedCall {
         }
     }
 
-    /// READ_IMPLIES_EXEC, if the memory shows it: a trace does not have the personality.
+    /// READ_IMPLIES_EXEC, if the areas show it: a trace does not have the personality.
     pub(super) fn personality(&self, space: &Space) -> u32 {
         let (a, shown) = (&self.decoded.args, samara_mm::Personality::READ_IMPLIES_EXEC.bits());
         let at = match self.decoded.call {
@@ -79,7 +79,7 @@ fn memory(event: &Event, d: &Decoded, space: Option<&Space>) -> Memory {
             let area = event.areas.iter().find(|area| area.start <= event.result as u64 && event.result as u64 > 0);
             let at = event.result as u64;
             let area = area.filter(|area| at < area.end).cloned().or_else(|| space.and_then(|space| space.at(at)));
-            // More is mapped than was asked for: whole huge pages.
+            // Whole huge pages are mapped, which may be more than the requested length.
             let more = |s: &Step| {
                 s.kind == StepKind::Mapped && s.start == at && s.end.saturating_sub(at) / PAGE > a[1].div_ceil(PAGE)
             };

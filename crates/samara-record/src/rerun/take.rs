@@ -1,8 +1,8 @@
 //! Takes the areas of a trace into a model: all areas of a loaded program, or those of a window in
 //! which the model differs. Knows no calls.
 //!
-//! - **TAKE-1** afterwards the model has the areas of the trace in the window, and keeps what it
-//!   knew of memory that is still there.
+//! - **TAKE-1** afterwards the model has the trace's areas in the window, and keeps its facts about
+//!   memory that still exists.
 //!
 //! The flags of an area that is new to the model are guessed: first from the letters of its line,
 //! then from the reasons that keep it apart from the area before it. So if a lock keeps two areas
@@ -17,10 +17,10 @@ use super::seen::kernel;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
 
-/// Flags that `mprotect` does not change and that a fresh area does not have from its letters.
+/// Flags that `mprotect` does not change and that the letters of a new area do not show.
 const OTHERS: Flags = FLAGS.union(Flags::NORESERVE);
 
-/// Those of them without a separate reason.
+/// Those of them that have no reason of their own.
 const FLAGS: Flags = Flags::DONTDUMP
     .union(Flags::DONTCOPY)
     .union(Flags::WIPEONFORK)
@@ -30,7 +30,7 @@ const FLAGS: Flags = Flags::DONTDUMP
     .union(Flags::RAND_READ)
     .union(Flags::MERGEABLE);
 
-/// What a model knows of an area.
+/// The known facts of an area.
 type Known = (Area<Inode>, Extras);
 
 /// Fills an empty model with the areas of a program that was loaded.
@@ -49,10 +49,9 @@ pub(super) fn fill(model: &mut Model, areas: &[AreaRecord], page: u64) {
     });
 }
 
-/// Takes the trace's areas in the window where the model differs. Returns the ranges that were
-/// taken.
+/// Takes the trace's areas in the window where the model differs. Returns the taken ranges.
 pub(super) fn take(model: &mut Model, space: &Space, window: Range, page: u64) -> Vec<Range> {
-    // Areas may reach out of the window on both sides.
+    // Areas may extend beyond the window on both sides.
     let (mut low, mut high) = window;
     for area in model.areas_in(low, high) {
         (low, high) = (low.min(area.start), high.max(area.end));
@@ -104,7 +103,7 @@ pub(super) fn take(model: &mut Model, space: &Space, window: Range, page: u64) -
     taken
 }
 
-/// What the model knows of the memory of this area.
+/// The model's facts about the memory of this area.
 fn known(model: &Model, k: &AreaRecord, page: u64) -> Option<Known> {
     let (shown, extras) = model::import(&kernel(k, 0), page);
     let fits = |m: &Placed<'_, Inode>| {
@@ -121,7 +120,7 @@ fn known(model: &Model, k: &AreaRecord, page: u64) -> Option<Known> {
     Some((area, Extras { name: extras.name, ..at.extras().clone() }))
 }
 
-/// Puts an area at an empty place.
+/// Puts an area into an empty place.
 fn put(model: &mut Model, k: &AreaRecord, known: Option<Known>, page: u64) {
     let (mut area, mut extras) = known.unwrap_or_else(|| {
         let (mut area, extras) = model::import(&kernel(k, 0), page);
@@ -149,7 +148,7 @@ fn put(model: &mut Model, k: &AreaRecord, known: Option<Known>, page: u64) {
         area.flags ^= Flags::ACCOUNT;
     }
     if !differ.is_empty() {
-        // The trace says which flags only one of the two has.
+        // The trace names the flags that only one of the two has.
         area.flags = (area.flags - FLAGS) | ((left ^ differ) & FLAGS);
     } else if wrong(Reason::Flags) && told.contains(Reason::Flags) {
         area.flags ^= Flags::DONTDUMP;

@@ -1,4 +1,4 @@
-//! Each rule on made-up traces, the plain run on them, and traces that no recorder wrote.
+//! Each rule and the plain run on made-up traces, and traces that no recorder wrote.
 
 use samara_mm::linux::{self, Host};
 use samara_mm::{Errno, Features, Linux, Overcommit};
@@ -15,7 +15,7 @@ const RW: u64 = 3;
 const PRIVATE: u64 = 0x22;
 const STACK: (u64, u64) = (0x7fff_0000_0000, 0x7fff_0010_0000);
 
-/// The program's memory: at each page a name, the letter of the page's number.
+/// The program's memory: each page holds a name, which is the letter of the page's number.
 struct Memory;
 
 impl Host<Inode> for Memory {
@@ -96,7 +96,7 @@ impl Program {
         assert_eq!(self.call(linux::MUNMAP, &[start, len]), 0);
     }
 
-    /// The figures; the plain run agrees everywhere.
+    /// The figures under these rules. Checks that the plain run agrees everywhere.
     fn with(&self, rules: &[Rule]) -> (Figures, Figures, Changes) {
         let report = rerun(&self.events, rules).unwrap();
         let calls = report.agreement.calls;
@@ -147,8 +147,8 @@ fn a_limit_that_nothing_meets_changes_nothing() {
     assert_eq!((plain.calls, plain.failed), (5, 1));
 }
 
-/// A comparison in the middle of a space's life, as a recording without stops has them, ends
-/// nothing.
+/// A comparison in the middle of a space's life, as in a recording without stops, does not end the
+/// space.
 #[test]
 fn a_space_goes_on_after_a_comparison() {
     let mut program = Program::new();
@@ -171,7 +171,7 @@ fn the_first_call_that_a_limit_refuses() {
     let first = changes.first.unwrap();
     assert_eq!((first.event, first.call, first.errno, first.areas), (5, "mmap", libc::ENOMEM, 5));
     assert_eq!(changes.fail_now, [(("mmap", libc::ENOMEM), 6)].into());
-    // The memory that the call protects is not there.
+    // The memory that the call protects does not exist.
     assert_eq!(changes.not_followed, 1);
 }
 
@@ -194,7 +194,7 @@ fn a_guard_within_memory_is_left_out() {
     program.protect(at + 4 * PAGE, PAGE, 0);
     let over = [at + 8 * PAGE, PAGE, 0, PRIVATE | 0x10, u64::MAX, 0];
     program.call(linux::MMAP, &over);
-    // More than a guard.
+    // Larger than a guard.
     let large = program.map(4 << 20, RW);
     program.protect(large, 2 << 20, 0);
     let (plain, changed, changes) = program.with(&[Rule::NoGuardPages]);
@@ -256,7 +256,7 @@ fn aligned_memory_is_longer() {
     let (plain, changed, changes) = program.with(&[Rule::Align(2 << 20)]);
     assert_eq!((plain.bytes_end, changed.bytes_end), (stack + 6 * PAGE, stack + (6 << 20)));
     assert_eq!(changes.not_followed, 0);
-    // It grows to less than it has, and goes as a whole.
+    // It grows, but to less than its length here, and is unmapped as a whole.
     program.call(linux::MREMAP, &[at[0], PAGE, 9 * PAGE, 1]);
     let moved = program.events.last().unwrap().result as u64;
     program.unmap(moved, 9 * PAGE);
@@ -277,7 +277,7 @@ fn unmap_calls_are_made_together() {
     let (plain, changed, _) = program.with(&[Rule::Batch(4)]);
     assert_eq!((plain.calls, changed.calls), (7, 4));
     assert_eq!((plain.areas_end, plain.bytes_end), (changed.areas_end, changed.bytes_end));
-    // Memory that is mapped anew has to be gone before.
+    // A new map at the same place needs the unmap first.
     program.unmap(at + 12 * PAGE, PAGE);
     program.call(linux::MMAP, &[at + 12 * PAGE, PAGE, 1, PRIVATE | 0x10, u64::MAX, 0]);
     let (plain, changed, _) = program.with(&[Rule::Batch(100)]);
@@ -288,7 +288,7 @@ fn unmap_calls_are_made_together() {
 fn what_differs_is_taken_from_the_trace() {
     let mut program = Program::new();
     let at = program.map(8 * PAGE, RW);
-    // The call did more than it says.
+    // The call had more effect than its arguments name.
     program.protect(at, 2 * PAGE, 1);
     program.events.last_mut().unwrap().args[1] = PAGE;
     program.protect(at + PAGE, 3 * PAGE, RW);
@@ -296,7 +296,7 @@ fn what_differs_is_taken_from_the_trace() {
     assert_eq!((report.agreement.agree, &report.agreement.others), (2, &[(Why::Differs, 1)].into()));
     assert_eq!((report.agreement.first[0].event, report.agreement.first[0].call), (2, "mprotect"));
     assert_eq!(Some(report.plain), report.changed.map(|(figures, _)| figures));
-    // A program that ran before may have made calls that the trace does not have.
+    // An attached program may have made calls before the trace.
     program.events[0].kind = EventKind::Found;
     let report = rerun(&program.events, &[Rule::Limit(65530)]).unwrap();
     assert_eq!((report.agreement.agree, &report.agreement.others), (2, &[(Why::Guessed, 1)].into()));
@@ -329,7 +329,7 @@ fn other_pages_are_refused() {
     assert!(matches!(Rerun::new(16384, &[], None), Err(RerunError::PageSize(16384))));
 }
 
-/// RERUN-2: traces that no recorder wrote end in figures or in an error.
+/// RERUN-2: traces that no recorder wrote lead to figures or to an error.
 #[test]
 fn hostile_traces() {
     let calls: Vec<u32> = linux::CALLS.iter().map(|(nr, _)| *nr as u32).collect();

@@ -2,9 +2,9 @@
 
 use samara_trace::event::Event;
 
-/// Number of areas that calls may reach beyond those of their events, at the start.
+/// Initial number of areas that calls may reach beyond those of their events.
 const FIRST: u64 = 1 << 24;
-/// The amount that an event adds, and each of its areas and steps.
+/// The number that each event adds, and each of its areas and steps.
 const EACH: u64 = 64;
 
 /// The number of areas that calls may still reach.
@@ -27,7 +27,7 @@ impl Work {
         self.0
     }
 
-    /// False: too little is left.
+    /// Uses up this much. False: too little is left.
     pub(super) fn spend(&mut self, areas: u64) -> bool {
         let rest = self.0.checked_sub(areas.saturating_add(1));
         self.0 = rest.unwrap_or(0);

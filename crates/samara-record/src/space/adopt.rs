@@ -260,7 +260,7 @@ fn still(m: &Placed<'_, Inode>, shown: &Area<Inode>, fixed: Flags) -> bool {
     m.area.object == shown.object && place && !(m.area.flags ^ shown.flags).intersects(fixed)
 }
 
-/// Adds the steps for an old area of which these parts still exist.
+/// Adds the steps for an old area whose remaining parts are these.
 fn gone(steps: &mut Vec<Step>, (start, end): Range, parts: &[Range]) {
     let mut at = start;
     for (i, part) in parts.iter().enumerate() {

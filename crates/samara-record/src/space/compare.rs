@@ -142,8 +142,8 @@ fn copy_policy(model: &mut Model, at: u64, unsure_policies: &[Range]) -> bool {
     model.set_policy(start, len, policy).is_ok()
 }
 
-/// As `copy_policy`, for the userfaultfds of two areas with the same registration modes, of which
-/// one has an unknown userfaultfd.
+/// As `copy_policy`, for two areas with the same registration modes: one of their userfaultfds is
+/// unknown.
 fn copy_owner(model: &mut Model, at: u64) -> bool {
     let has_no_owner = |at| model.area_at(at).is_some_and(|m| m.extras().uffd.is_none());
     let Some([unsure, known]) = unsure_first(model, at, has_no_owner) else { return false };

@@ -31,7 +31,7 @@ const LINE: u64 = 8192;
 /// Most bytes that one name of an address takes, without the name itself.
 const NAME: u64 = 64;
 
-/// Most pairs of an address and a function that had it.
+/// Most pairs of an address and a function that was there.
 const PAIRS: usize = 4 << 20;
 
 /// The jitdump files of all processes. A compiler maps its file as code, so the recorder sees it.
@@ -39,14 +39,14 @@ const PAIRS: usize = 4 << 20;
 pub(super) struct Dumps {
     /// Calls from compiled code, by process.
     calls: HashMap<Tid, u64>,
-    /// By process, device and inode. Open until the end of the recording: by then an ended process
-    /// has written its whole file, and one that was let go has written as much as it could.
+    /// By process, device and inode. Kept open until the end of the recording: then an ended
+    /// process has written its whole file, and a released one as much as it could.
     files: BTreeMap<(Tid, (u32, u32), u64), File>,
 }
 
 impl Dumps {
-    /// Process `pid` of user `owner` makes a call from compiled code in the task `tid`. Looks for
-    /// its files at the first such call, the second, the fourth, and so on.
+    /// A task `tid` of process `pid`, of user `owner`, makes a call from compiled code. Searches
+    /// for the compiler's files at the first such call, the second, the fourth, and so on.
     pub(super) fn look(&mut self, (pid, tid): (Tid, Tid), owner: Option<u32>, model: &Model) {
         let calls = self.calls.entry(pid).or_default();
         *calls += 1;
@@ -71,8 +71,8 @@ impl Dumps {
         self.files.iter().filter(move |((pid, ..), _)| *pid == process).map(|(_, file)| file)
     }
 
-    /// Passes each named address of a process's compiled code to `found`: the time from which it
-    /// had the name, and the name. An address with several names comes several times, in their
+    /// Passes each named address of a process's compiled code to `found`, with the name and the
+    /// time since when it had the name. An address with several names comes several times, in their
     /// order. `addresses` are ascending.
     pub(super) fn each(
         &self,
@@ -161,7 +161,7 @@ fn perf_map(process: Tid, owner: Option<u32>, wanted: &[u64], budget: &Budget) -
     named
 }
 
-/// The names that a perf map has for these addresses, and whether they are all.
+/// The names that a perf map has for these addresses. False: the budget cut them off.
 fn perf_names(mut map: impl BufRead, wanted: &[u64], budget: &Budget) -> (Vec<(u64, String)>, bool) {
     let mut nearest: Nearest<'_, (u64, String)> = Nearest::new(wanted);
     let (mut text, mut is_whole) = (Vec::new(), true);
@@ -184,7 +184,7 @@ fn perf_names(mut map: impl BufRead, wanted: &[u64], budget: &Budget) -> (Vec<(u
         {
             let former = nearest.add(start, |wanted| {
                 let end = start.saturating_add(len);
-                // A function that does not reach the address hides those that begin before it.
+                // A function that ends before the address still hides earlier ones.
                 let name = if wanted < end { line(&String::from_utf8_lossy(name), None) } else { String::new() };
                 is_whole = budget.take(NAME + name.len() as u64);
                 is_whole.then_some((end, name))

@@ -27,7 +27,7 @@ fn names_of_wanted_addresses() {
     assert_eq!(found(&[0x2fff, u64::MAX - 1]), ["fffffffffffffffe to the end"]);
 }
 
-/// Unwanted lines cost nothing, however many there are; a line costs no more than its read part.
+/// Unwanted lines cost nothing, however many there are. A line costs no more than its read part.
 #[test]
 fn a_map_takes_what_is_wanted() {
     let long = "x".repeat(3 * LINE as usize);

@@ -1,6 +1,5 @@
 //! Reads a jitdump file, `jit-PID.dump`: a JIT compiler's records of its code for `perf`, with the
-//! place and time of each function. Trusts nothing in it: reading stops at the first impossible
-//! record.
+//! place and time of each function. Trusts no record: reading stops at the first impossible one.
 //!
 //! Does not read places in the source: compilers do not agree on the base of the addresses in those
 //! records (V8 adds 64).
@@ -30,7 +29,7 @@ const KEPT: u64 = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) addresses: Range<u64>,
-    /// CLOCK_MONOTONIC in nanoseconds; 0 in all of them: the file has times of another clock.
+    /// CLOCK_MONOTONIC in nanoseconds; 0 in all functions if the file's times are of another clock.
     pub(super) since: u64,
     pub(super) name: Arc<str>,
 }
@@ -39,18 +38,18 @@ pub(super) struct Code {
 #[derive(Debug, Default)]
 struct Found {
     code: Vec<Code>,
-    /// The numbers of functions that were moved to a wanted address and have no kept name.
+    /// Numbers of functions that were moved to a wanted address and have no kept name.
     moved: HashSet<u64>,
     /// Whether something was left out.
     is_cut: bool,
 }
 
-/// The functions of a file that hold one of these addresses (ascending), in their order, and
-/// whether they are complete: the budget may not suffice. `now` is called after reading and returns
-/// the time.
+/// The functions of a file that hold one of these addresses (ascending), in the order of their
+/// times. False: the budget did not suffice for all. `now` is called after reading and returns the
+/// time.
 ///
-/// Names are kept of these functions alone. A record of a move does not have the name: only if
-/// there are such records is the file read again, with the numbers of the functions that they move.
+/// Only the names of these functions are kept. The record of a move does not have the name. So if
+/// such records exist, the file is read again, with the numbers of the moved functions.
 pub(super) fn read(
     mut file: impl Read + Seek,
     wanted: &[u64],
@@ -69,7 +68,7 @@ pub(super) fn read(
     }
     let Found { mut code, is_cut, .. } = found;
     let now = now();
-    // A time later than now is of another clock.
+    // A time in the future is of another clock.
     if is_monotonic == Some(false) || code.iter().any(|code| code.since > now) {
         code.iter_mut().for_each(|code| code.since = 0);
     }
@@ -78,7 +77,7 @@ pub(super) fn read(
 }
 
 /// Adds the wanted functions of all records. `moved`: functions whose names are kept for later
-/// moves. Returns whether the times are of CLOCK_MONOTONIC, if the header says it.
+/// moves. Returns whether the times are of CLOCK_MONOTONIC, if the header has that.
 fn records(
     mut from: BufReader<impl Read + Seek>,
     wanted: &[u64],

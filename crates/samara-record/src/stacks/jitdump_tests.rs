@@ -64,7 +64,7 @@ fn no_more_than_is_wanted() {
     assert_eq!(named(&[0x1010, 0x1fff], &budget), (names(&[]), true), "what is not wanted costs nothing");
 }
 
-/// A moved function keeps its former name, although names are kept for moved functions only.
+/// A moved function keeps its former name, although names are kept only for moved functions.
 #[test]
 fn a_move_has_the_name_before_it() {
     let file = [
@@ -118,7 +118,7 @@ fn what_cannot_be_ends_the_file() {
     for no_header in [vec![], b"JiTD".to_vec(), words(&[7, 40, 0, 0, 0]), words(&[0x1_4a69_5444, 39, 0, 0, 0])] {
         assert_eq!(of(&[no_header, good()]), []);
     }
-    // A function up to the last address, and a name without an end that is longer than one may be.
+    // A function up to the last address, and an unterminated name that is longer than allowed.
     let high = words(&[7, 0, u64::MAX - 1, u64::MAX, 0]);
     let long = record(0, 20, &[high.as_slice(), &[b'x'; 5000]].concat());
     let found = of(&[header(0), long, good()]);

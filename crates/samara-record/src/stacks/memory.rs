@@ -1,5 +1,4 @@
-//! The memory of a task, as a walk asks for it: of a stopped one, read in pieces, or a copy
-//! of its stack.
+//! The memory of a task for a walk: that of a stopped task, read in pieces, or a copy of its stack.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use crate::os::sys::Tid;
 /// Bytes of a piece: a page. A stack that is not deep takes one or two.
 const PIECE: u64 = 4096;
 
-/// Most bytes of a stack by default. What is further away is no part of it.
+/// Most bytes of a stack by default. Memory further away does not belong to it.
 const LARGEST: usize = 8 << 20;
 
 /// A task's registers and the upper part of its stack, as they were when it made a call.
@@ -24,18 +23,18 @@ pub(crate) struct Copied {
     pub(crate) stack: Box<[u8]>,
 }
 
-/// The copies that came last: one that is the same again needs no memory of its own.
+/// The latest copies. An equal new copy shares the memory of an old one.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(Vec<Option<Arc<Copied>>>);
 
 impl Copies {
-    /// How many are kept: some calls of some threads.
+    /// Number of kept copies: some calls of some threads.
     const KEPT: usize = 64;
 
     /// A copy of these registers and this stack.
     pub(crate) fn of(&mut self, (ip, sp, bp): (u64, u64, u64), bottom: u64, stack: &[u8]) -> Arc<Copied> {
         self.0.resize(Self::KEPT, None);
-        // Multiplied by odd numbers, the upper bits are of all bits.
+        // After a multiplication by odd numbers, the upper bits depend on all bits.
         let mixed = ip.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ sp.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
         let new = || Arc::new(Copied { ip, sp, bp, bottom, stack: stack.into() });
         let Some(place) = self.0.get_mut((mixed >> 32) as usize % Self::KEPT) else { return new() };
@@ -54,12 +53,12 @@ pub(crate) struct StackMemory<'a> {
     /// Each with its address.
     pieces: Vec<(u64, Box<[u8]>)>,
     copied: Option<&'a Copied>,
-    /// Something behind the copy was asked for.
+    /// A word beyond the end of the copy was requested.
     pub(crate) is_short: bool,
 }
 
 impl<'a> StackMemory<'a> {
-    /// The memory of a stopped task, or the copy of what one had.
+    /// The memory of a stopped task, or a copy of a task's stack.
     pub(crate) fn new(tid: Tid, copied: Option<&'a Copied>) -> Self {
         StackMemory { tid, pieces: Vec::new(), copied, is_short: false }
     }
@@ -76,7 +75,7 @@ impl<'a> StackMemory<'a> {
         let mut word = [0; 8];
         match self.piece(start)?.get(within..within + word.len()) {
             Some(bytes) => word.copy_from_slice(bytes),
-            // The word is in two pieces: no aligned stack has that.
+            // The word is in two pieces, which does not happen in an aligned stack.
             None => ptrace::read_memory(self.tid, at, &mut word).then_some(())?,
         }
         Some(u64::from_le_bytes(word))

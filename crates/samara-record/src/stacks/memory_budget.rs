@@ -1,10 +1,9 @@
 //! Limits the memory for content of files that the program chooses: unwind tables, symbols, debug
-//! information, and compilers' records of their code. Also finds the entries of such a file that
-//! are nearest to the wanted addresses, in one pass.
+//! information, and compilers' records of their code. Also finds, in one pass, the entries of such
+//! a file that are nearest to the wanted addresses.
 //!
-//! - **BUDGET-1** Bytes that will be kept are taken from the budget before memory is allocated for
-//!   them. The length of a name is not known before: 4096 bytes are taken, and the unused rest is
-//!   given back.
+//! - **BUDGET-1** Bytes are taken from the budget before memory is allocated for them. For a name
+//!   of unknown length 4096 bytes are taken, and the unused rest is given back.
 //! - **BUDGET-2** A note names each file that was read only in part.
 
 use std::cell::{Cell, RefCell};
@@ -24,7 +23,7 @@ const BYTES: u64 = 512 << 20;
 /// The largest file that is read, in whole or in part.
 pub(super) const FILE_BYTES: u64 = 1 << 30;
 
-/// The longest name that is read from a file, with its end: [`ReadCache`] reads no longer ones.
+/// The longest name that is read from a file, with its zero byte: the limit of [`ReadCache`].
 const NAME_BYTES: u64 = 4096;
 
 /// Overhead of a kept entry, besides its bytes.
@@ -67,12 +66,12 @@ impl Budget {
         self.left.get()
     }
 
-    /// Gives back the bytes taken since `left` bytes were left, except `kept` bytes.
+    /// Gives back all bytes taken since `left` bytes remained, except `kept` bytes.
     pub(super) fn give_back(&self, left: u64, kept: u64) {
         self.left.set(left.saturating_sub(kept));
     }
 
-    /// Something of a file is left out (BUDGET-2).
+    /// Notes that a part of a file is left out (BUDGET-2).
     pub(super) fn leave_out(&self, name: &str) {
         let (names, others) = &mut *self.left_out.borrow_mut();
         if names.iter().any(|known| known == name) {
@@ -105,12 +104,12 @@ impl Budget {
 
 /// A file whose bytes are taken from the budget when they are first read.
 ///
-/// Not mapped, since the file may be cut meanwhile.
+/// The file is not mapped, because it may be cut meanwhile.
 pub(super) struct Source<'f> {
     file: &'f File,
     cache: ReadCache<&'f File>,
     budget: &'f Budget,
-    /// Offsets and sizes; [`None`] for names, which end where they end.
+    /// Ranges that were read: offset and size; [`None`] for names, which have no size.
     read: RefCell<HashSet<(u64, Option<u64>)>>,
     /// Whether the budget did not suffice.
     refused: Cell<bool>,
@@ -164,8 +163,7 @@ impl<'f> Source<'f> {
     }
 }
 
-/// Unpacks data of zstd that must have `size` bytes. Stops one byte after that, however many the
-/// data hold.
+/// Unpacks zstd data that must have `size` bytes. Stops one byte after that, however much there is.
 fn unpacked(mut data: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut all = Vec::with_capacity(size);
     while !data.is_empty() {
@@ -185,7 +183,7 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        // A range beyond the file's end is refused before it costs anything.
+        // A range beyond the file's end is refused before bytes are taken for it.
         if offset.checked_add(size).ok_or(())? > self.cache.len()? {
             return Err(());
         }
@@ -204,7 +202,7 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
         let is_long = range.end.saturating_sub(range.start) > NAME_BYTES;
         let most = range.end.min(range.start.saturating_add(NAME_BYTES));
         let Ok(text) = self.cache.read_bytes_at_until(range.start..most, delimiter) else {
-            // Nothing is kept. If the file goes on, its name is too long.
+            // Nothing is kept. If the file goes on here, the name is too long.
             self.budget.give(NAME_BYTES + ENTRY_BYTES);
             self.refused.set(self.refused.get() || is_long);
             return Err(());
@@ -215,11 +213,11 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
     }
 }
 
-/// For each wanted address, the entry that begins nearest before it, or at it.
+/// The nearest entry that begins at or before each wanted address.
 pub(super) struct Nearest<'w, T> {
     /// Ascending.
     wanted: &'w [u64],
-    /// The last entry that begins after the previous wanted address and not after this one.
+    /// The last entry that begins at or before each wanted address and after the previous one.
     found: Vec<Option<(u64, T)>>,
 }
 

@@ -28,7 +28,7 @@ fn the_nearest_is_found_in_one_pass() {
     }
 }
 
-/// A name costs its length, once. One that is too long, or that does not end, costs nothing.
+/// A name costs its length, once. A name that is too long or does not end costs nothing.
 #[test]
 fn names_are_taken() {
     let dir = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ fn names_are_taken() {
     assert_eq!((&source).read_bytes_at_until(0..100, 0), Ok(&b"four"[..]), "it is there already");
 }
 
-/// Bytes are taken before they are read, once, and a file that claims much costs nothing.
+/// Bytes are taken once, before they are read, and a file that claims a large size costs nothing.
 #[test]
 fn what_is_read_is_taken() {
     let dir = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ fn what_is_read_is_taken() {
     assert_eq!(budget.left(), 400);
 }
 
-/// A section that declares less than it has.
+/// A section that declares a smaller size than it has.
 #[test]
 fn no_more_is_unpacked_than_a_section_says() {
     let packed = ruzstd::encoding::compress_to_vec(&[7; 300_000][..], ruzstd::encoding::CompressionLevel::Fastest);

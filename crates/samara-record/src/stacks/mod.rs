@@ -1,5 +1,5 @@
-//! Call stacks of tasks that are stopped, or whose stack was copied: unwinds them, and gives each
-//! that differs a number.
+//! Call stacks of stopped tasks, and of tasks whose stack was copied: unwinds them, and numbers the
+//! distinct ones.
 //!
 //! Knows registers, memory and the code areas of a model. Does not know when a stack is wanted, or
 //! how it is stored: new modules and stacks are written to the journal as events.
@@ -7,12 +7,12 @@
 //! - **STACKS-1** A frame is named by its module and the address within it, so a stack has the same
 //!   number in each process, wherever its modules are. Memory grows with distinct stacks, not with
 //!   calls.
-//! - **STACKS-2** A module is read from the mapped file, by the kernel's link to it if that can be
-//!   followed. So the file may have been deleted, replaced, or be in another mount namespace. It is
-//!   not read if that may wait for a process, which may be stopped.
-//! - **STACKS-3** A compiler's records of its code are read at the end only, from regular files
-//!   that belong to the user of the process. Code that was replaced has each name with its time.
-//! - **STACKS-4** Kept content of files that the program chooses is taken from one budget.
+//! - **STACKS-2** A module is read from the mapped file itself, by the kernel's link to it if
+//!   possible. So the file may have been deleted, replaced, or be in another mount namespace. It is
+//!   not read if the read may wait for another process, because that process may be stopped.
+//! - **STACKS-3** A compiler's records of its code are read only at the end, and only from regular
+//!   files that belong to the process's user. Replaced code has all its names, each with its time.
+//! - **STACKS-4** Content of files that the program chooses is kept within one budget.
 
 mod compiled;
 mod jitdump;
@@ -56,14 +56,14 @@ enum End {
     Lost = 2,
 }
 
-/// A frame: the place in a module of a call that has not returned.
+/// A frame: a call that has not returned, as a place in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Frame {
     module: u32,
     /// The address in the module, as its symbols count it; for code without a file, the address in
     /// memory.
     at: u64,
-    /// The frame pointer, or a word on top of the stack, led to it. No unwind table confirms that.
+    /// The frame pointer, or a word on top of the stack, led to it. No unwind table confirms it.
     guessed: bool,
 }
 
@@ -88,12 +88,12 @@ struct Part {
     module: u32,
     /// Memory address minus the address in the module.
     bias: u64,
-    /// Its file, and where it is in that.
+    /// Its file, and its offset in the file.
     of: (Inode, u64),
 }
 
 impl Part {
-    /// Whether it is that of an area which ends there.
+    /// Whether it is the part of an area with this end, file and offset.
     fn is_of(&self, end: u64, file: &Inode, offset: u64) -> bool {
         let (own, at) = &self.of;
         (self.end, *at) == (end, offset) && own == file && own.name == file.name
@@ -128,7 +128,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) who: Who,
     pub(crate) space: SpaceId,
     pub(crate) model: &'a Model,
-    /// It made a call of a 32-bit program.
+    /// It made a call as a 32-bit program.
     pub(crate) compat: bool,
     /// Its registers and stack, if it is not stopped.
     pub(crate) copied: Option<&'a Copied>,
@@ -144,7 +144,7 @@ struct CodePlace {
 }
 
 impl Stacks {
-    /// The number of a task's stack. What is new in it is written before. `None`: its
+    /// The number of a task's stack. New modules and stacks are written first. `None`: its
     /// registers cannot be read, or it is not in code that the model knows.
     pub(crate) fn number(&mut self, asked: &Asked<'_>, journal: &mut Journal<'_>) -> Option<u32> {
         let known = self.modules.len();
@@ -175,13 +175,13 @@ impl Stacks {
         Some(number)
     }
 
-    /// A space has ended.
+    /// Forgets a space that has ended.
     pub(crate) fn forget(&mut self, space: SpaceId) {
         self.spaces.remove(&space);
     }
 
-    /// A call has returned. One that maps code of a file may have put it where the same file was,
-    /// which may have been written meanwhile.
+    /// Forgets a space's parts after a call that maps code of a file. It may have mapped the same
+    /// file at the same place, written meanwhile.
     pub(crate) fn returned(&mut self, space: SpaceId, call: &Decoded) {
         let maps_code = call.call == Call::Mmap && call.args[2] & libc::PROT_EXEC as u64 != 0;
         if maps_code && call.args[3] & libc::MAP_ANONYMOUS as u64 == 0 {
@@ -190,8 +190,8 @@ impl Stacks {
     }
 
     /// Writes the symbols at the addresses of all frames, as far as files have them. `root`: the
-    /// first process. `over`: no process is traced any more, so files may be opened by names, which
-    /// may wait for a process (FUSE).
+    /// first process. `over`: no process is traced any more, so files may be opened by their names,
+    /// which may wait for a process (FUSE).
     pub(crate) fn write_symbols(&self, root: Tid, now: u64, over: bool, journal: &mut Journal<'_>) {
         let start_ns = journal.start_ns;
         let who = Who { pid: root, tid: root, entry_ns: now, exit_ns: now };
@@ -221,7 +221,7 @@ impl Stacks {
             };
             match module.process {
                 Some(process) => {
-                    // 0 is no time.
+                    // 0 means that there is no time.
                     let since_start = |since: u64| match since {
                         0 => 0,
                         since => sys::machine_ns(since).saturating_sub(start_ns),

@@ -1,5 +1,5 @@
-//! A module of a stack: the parts of an ELF file that a walk and the symbols need. Of
-//! processes, knows only the places of their files.
+//! A module of a stack: the parts of an ELF file that a walk and the symbols need. Knows nothing of
+//! processes but the places of their files.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use super::memory_budget::{Budget, Source};
 use super::tables::Index;
 use crate::os::sys::Tid;
 
-/// Most files that are kept open. The recorder has one for each process too.
+/// Most files that are kept open. The recorder also keeps one open for each process.
 pub(super) const OPEN: usize = 256;
 
 /// Most bytes of one section.
@@ -28,11 +28,11 @@ const MAX_SECTION_BYTES: u64 = 64 << 20;
 /// A file with code, or code without a file.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
-    /// As the maps line shows it.
+    /// The name in the maps line.
     pub(crate) name: String,
     pub(crate) build_id: Option<String>,
-    /// Open as long as the recording, so its symbols can be read at the end even if it was deleted
-    /// or replaced.
+    /// Open until the end of the recording, so that symbols can be read even if the file was
+    /// deleted or replaced.
     pub(crate) file: Option<File>,
     /// The process whose code it is, if it has no file.
     pub(crate) process: Option<Tid>,
@@ -40,9 +40,9 @@ pub(crate) struct Module {
     pub(crate) owner: Option<u32>,
     pub(crate) sections: Sections,
     segments: Vec<Segment>,
-    /// The last process in which its file could not be opened, and how many there were.
+    /// The last process in which its file could not be opened, and the number of such processes.
     pub(crate) failed: Option<(Tid, u32)>,
-    /// When its file was last written, and its length then.
+    /// The time of the last write to its file, and its length, when it was read.
     written: Option<(i64, i64, u64)>,
 }
 
@@ -65,15 +65,15 @@ pub(crate) struct Sections {
     pub(super) eh_frame: Section,
     pub(super) eh_frame_hdr: Section,
     pub(super) debug_frame: Section,
-    /// Made when they are first needed.
+    /// Made on first use.
     pub(super) eh_index: OnceCell<Index>,
     pub(super) debug_index: OnceCell<Index>,
-    /// Where the kernel starts it, if it is a program or a loader.
+    /// The address where the kernel starts it, if it is a program or a loader.
     pub(crate) entry: u64,
 }
 
 impl Sections {
-    /// An index takes no more bytes than what it is of.
+    /// Bytes of the sections and indexes. An index takes no more bytes than its section.
     fn bytes(&self) -> u64 {
         let len = |section: &Section| section.as_ref().map_or(0, |(_, content)| content.len() as u64);
         len(&self.eh_frame_hdr) + 2 * (len(&self.eh_frame) + len(&self.debug_frame))
@@ -81,13 +81,13 @@ impl Sections {
 }
 
 impl Module {
-    /// Code without a file.
+    /// A module of code without a file.
     pub(crate) fn without_file(name: &str, process: Option<Tid>) -> Self {
         let owner = process.and_then(|tid| std::fs::metadata(format!("/proc/{tid}")).ok()).map(|of| of.uid());
         Module { name: name.to_owned(), process, owner, ..Module::default() }
     }
 
-    /// The file that a task has mapped at these addresses. Without what cannot be read of it.
+    /// The module of a file that a task has mapped here. Parts that cannot be read are absent.
     pub(crate) fn of_file(
         tid: Tid,
         (start, end): (u64, u64),
@@ -107,7 +107,7 @@ impl Module {
                 module.sections = sections(&elf, &source);
             }
             module.written = file.metadata().ok().as_ref().map(written);
-            // Only the walk's sections are kept.
+            // Only the sections for the walk are kept.
             budget.give_back(left, module.sections.bytes());
             if source.refused() {
                 budget.leave_out(name);
@@ -122,23 +122,23 @@ impl Module {
         now.is_some_and(|now| self.written.is_some_and(|then| written(&now) != then))
     }
 
-    /// Memory address minus the address in the module, if the code of the file's byte at `offset`
-    /// is mapped at `start`. `None`: no segment has it.
+    /// Memory address minus the address in the module, if the file's byte at `offset` is mapped at
+    /// `start` as code. `None`: it is in no segment.
     pub(crate) fn bias(&self, start: u64, offset: u64) -> Option<u64> {
-        // An area begins at a page, a segment perhaps within it.
+        // An area begins at a page boundary, a segment perhaps within a page.
         let holds = |segment: &&Segment| offset < segment.offsets.end && segment.offsets.start < offset + 4096;
-        // Several segments may have a part of one page of the file.
+        // Several segments may share one page of the file.
         let last = |segment: &&Segment| (segment.is_code, segment.offsets.start);
         let segment = self.segments.iter().filter(holds).max_by_key(last)?;
         Some(start.wrapping_sub(offset).wrapping_add(segment.offsets.start).wrapping_sub(segment.address))
     }
 }
 
-/// Opens the file of this name that a task has mapped at these addresses, if it is a regular one.
-/// `runs`: another file may be there by now.
+/// Opens the file of this name that a task has mapped at these addresses, if it is a regular file.
+/// `runs`: the task runs, so the map may be of another file by now.
 pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str, runs: bool) -> Option<File> {
-    // The link leads to the mapped file itself, and needs a capability. The name may lead to
-    // another file by now; the search for symbols detects that by the build id.
+    // The link leads to the mapped file itself, but needs a capability. The name may lead to
+    // another file by now, which the search for symbols detects by the build id.
     let link = PathBuf::from(format!("/proc/{tid}/map_files/{start:x}-{end:x}"));
     let bytes = name_bytes(name);
     let inside = Path::new(OsStr::from_bytes(&bytes));
@@ -148,14 +148,14 @@ pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str, runs: 
     mapped.or_else(|| open_regular(&named))
 }
 
-/// Opens the file of this name if it is this very one: that of a task that has ended.
+/// Opens the file of this name if it has this device and inode: for a task that has ended.
 fn open_itself(dev: (u32, u32), inode: u64, name: &str) -> Option<File> {
     let file = open_regular(Path::new(OsStr::from_bytes(&name_bytes(name))))?;
     let found = file.metadata().ok()?;
     ((libc::major(found.dev()), libc::minor(found.dev())) == dev && found.ino() == inode).then_some(file)
 }
 
-/// File systems whose files are no content on a disk: a read runs code of the kernel, which may
+/// File systems whose files are not content on a disk: a read runs code of the kernel, which may
 /// wait or change something (`/proc/kmsg`, `trace_pipe`, registers of a device in `/sys`), or code
 /// of a process.
 const LIVE: &[FsType] = &[
@@ -170,9 +170,9 @@ const LIVE: &[FsType] = &[
     statfs::FUSE_SUPER_MAGIC,
 ];
 
-/// Opens a file to read it, if it is a regular one with content. Nothing else is opened, because a
-/// traced program chooses names: a FIFO would wait for a writer, and opening a device may have
-/// effects. Files of [`LIVE`] file systems look regular and are not.
+/// Opens a regular file with content for reading. Nothing else is opened, because a traced program
+/// chooses names: a FIFO would wait for a writer, and opening a device may have effects. Files of
+/// [`LIVE`] file systems look regular and are refused.
 pub(crate) fn open_regular(path: &Path) -> Option<File> {
     let found = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
     let is_regular = found.metadata().is_ok_and(|file| file.is_file());
@@ -208,7 +208,7 @@ fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
         let content = source.content(&section, MAX_SECTION_BYTES).filter(|content| !content.is_empty())?;
         Some((section.address()..section.address().saturating_add(section.size()), content))
     };
-    // A file with only debug information has this section without content.
+    // In a file with only debug information this section has no content.
     let eh_frame = section(".eh_frame").filter(|(_, content)| content.iter().any(|byte| *byte != 0));
     let eh_frame_hdr = eh_frame.as_ref().and_then(|_| section(".eh_frame_hdr"));
     Sections {

@@ -1,4 +1,4 @@
-//! The rule for an address, from the unwind tables of its module, and the step to the caller by it.
+//! Finds the rule for an address in its module's unwind tables, and steps to the caller by it.
 //!
 //! Knows three registers: the instruction pointer, the stack pointer and the frame pointer. A row
 //! that needs another register is not used.
@@ -11,7 +11,7 @@ use gimli::{
 use super::module::Sections;
 use super::tables::{self, Bytes, WithRow};
 
-/// Most operations of an expression that are evaluated: a program chooses them.
+/// Most evaluated operations of an expression, because a program chooses expressions.
 const OPERATIONS: u32 = 1000;
 
 /// Reads a word of memory.
@@ -36,26 +36,26 @@ impl Registers {
     }
 }
 
-/// How to go on from an address to the caller.
+/// How to find the caller of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// By the tables.
+    /// By a row of the tables.
     Row(Row),
     /// By expressions in the tables, which are evaluated each time.
     Expressions,
-    /// Not at all: the tables say that it is the first function.
+    /// There is no caller: the tables say that it is the first function.
     First,
-    /// A signal interrupted the function before it: its registers are on the stack.
+    /// A signal interrupted the function before it, whose registers are on the stack.
     Signal,
-    /// The tables have nothing, or nothing that is known: by the frame pointer, which may not be
-    /// one.
+    /// The tables have no usable row. The frame pointer is used, although the register may hold
+    /// something else.
     Guess,
 }
 
-/// Where the caller's registers are. Offsets are from the stack pointer that the caller had.
+/// Places of the caller's registers. Offsets are from the caller's stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// That stack pointer is the frame pointer and this, or the stack pointer and this.
+    /// That stack pointer is the frame pointer, or else the stack pointer, plus `above`.
     by_frame_pointer: bool,
     above: i64,
     /// Where the frame pointer was saved. `None`: it is still in its register.
@@ -70,7 +70,7 @@ impl Row {
         let sp = base.wrapping_add_signed(self.above);
         let ip = read(sp.wrapping_add_signed(self.return_address))?;
         let bp = match self.frame_pointer.map(|offset| sp.wrapping_add_signed(offset)) {
-            // Below the stack pointer, as in the end of a function, it has been restored.
+            // Below the stack pointer: near its end, a function has restored the register.
             Some(at) => read(at).or_else(|| (at < regs.sp).then_some(regs.bp))?,
             None => regs.bp,
         };
@@ -121,8 +121,8 @@ impl WithRow for Classify {
     }
 }
 
-/// The registers of the caller of a frame whose rule has expressions. `None`: they depend on more
-/// than is known.
+/// The registers of the caller of a frame whose rule has expressions. `None`: they depend on
+/// unknown values.
 pub(super) fn evaluated(sections: &Sections, at: u64, regs: Registers, read: &mut Read<'_>) -> Option<Registers> {
     tables::row(sections, at, Evaluate { regs, read })
 }
@@ -197,9 +197,9 @@ impl WithRow for Evaluate<'_, '_> {
     }
 }
 
-/// The registers of the caller by the frame pointer. `is_inner`: the function is where the thread
-/// is, or where a signal came, and may not have set it: if a return address, as `is_code` says, is
-/// on top of the stack, that is the way back.
+/// The registers of the caller by the frame pointer. `is_inner`: the thread, or a signal, is in
+/// this function, which may not have set the frame pointer yet. Then a return address (by
+/// `is_code`) on top of the stack leads to the caller.
 pub(super) fn guessed(
     regs: Registers,
     is_inner: bool,

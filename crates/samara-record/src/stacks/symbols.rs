@@ -1,9 +1,9 @@
 //! Finds the functions at addresses of a module, with inlined ones, and their places in the source.
-//! Reads debug files by their build ids, and split debug information (`-gsplit-dwarf`) from the
-//! package beside the module or from the files that it names, by their ids. Does not know compiled
-//! code without a file.
+//! Reads debug files by their build ids. Reads split debug information (`-gsplit-dwarf`) by its
+//! ids, from the package beside the module or from the files that the module names. Does not know
+//! compiled code without a file.
 //!
-//! Called once, after the program.
+//! Called once, after the program has ended.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::OsStr;
@@ -25,22 +25,22 @@ use samara_trace::recorder::FUNCTIONS;
 use super::memory_budget::{Budget, FILE_BYTES, Nearest, Source};
 use super::module::{Module, hex, open_regular};
 
-/// Most bytes of a name, of a function or of a file, that are kept.
+/// Most bytes that are kept of a function's or a file's name.
 pub(super) const NAME_BYTES: usize = 1024;
 
-/// Deepest nesting of entries in the debug information that is read: addr2line recurses for each
+/// Deepest nesting of entries in debug information that is read, because addr2line recurses at each
 /// level of inlined functions.
 const DEPTH: isize = 1000;
 
-/// Most ranges of addresses of all units of a file: addr2line keeps all of them.
+/// Most address ranges in all units of a file, because addr2line keeps all of them.
 const RANGES: u64 = 4 << 20;
 
-/// Most bytes of line tables of the units that may be read (the largest ones, one for each wanted
-/// address): addr2line keeps up to 24 bytes for each byte.
+/// Most bytes of line tables in the units that may be read (the largest units, one per wanted
+/// address), because addr2line keeps up to 24 bytes for each byte.
 pub(super) const LINES: usize = 32 << 20;
 
-/// Passes the text of each address with a known name or place to `found`. `split`: whether split
-/// debug information is read, from files that are opened by their names. `addresses` are ascending.
+/// Passes the text of each address with a known name or place to `found`. `split`: whether files
+/// with split debug information may be opened by their names. `addresses` are ascending.
 pub(super) fn each(
     module: &Module,
     addresses: &[u64],
@@ -91,8 +91,8 @@ fn debug_file(build_id: &str, budget: &Budget) -> Option<File> {
     is_it.then_some(file)
 }
 
-/// The file with the debug information that a section of the module names (`.gnu_debuglink`), in
-/// the places where gdb looks for it, if it has the checksum that stands there.
+/// The file with debug information that a section of the module names (`.gnu_debuglink`), in the
+/// places where gdb looks for it, if it has the checksum from that section.
 fn linked(module: &Module, file: &File, budget: &Budget) -> Option<File> {
     let left = budget.left();
     let source = Source::new(file, budget);
@@ -123,7 +123,7 @@ fn has_checksum(mut file: &File, checksum: u32) -> bool {
 
 type Elf<'f> = object::File<'f, &'f Source<'f>>;
 
-/// A file that is not too large.
+/// Parses a file that is not too large.
 fn elf<'f>(source: &'f Source<'f>) -> Option<Elf<'f>> {
     if source.len().ok()? > FILE_BYTES {
         source.refuse();
@@ -134,7 +134,7 @@ fn elf<'f>(source: &'f Source<'f>) -> Option<Elf<'f>> {
 
 type Reader = EndianArcSlice<LittleEndian>;
 
-/// A section of a file, if the budget suffices; else an empty one.
+/// A section of a file; empty if the budget does not suffice.
 fn section(source: &Source<'_>, elf: &Elf<'_>, name: Option<&str>) -> Result<Reader, gimli::Error> {
     let content = name.and_then(|name| source.content(&elf.section_by_name(name)?, FILE_BYTES));
     Ok(Reader::new(content.unwrap_or_else(|| Arc::from([])), LittleEndian))
@@ -144,12 +144,12 @@ fn section(source: &Source<'_>, elf: &Elf<'_>, name: Option<&str>) -> Result<Rea
 struct Split<'f> {
     /// The name of the module.
     module: &'f str,
-    /// Opened when the first unit asks for it.
+    /// Opened when the first unit needs it.
     package: OnceCell<Option<DwarfPackage<Reader>>>,
-    /// The bytes that further opened files may have. This limits their number too.
+    /// Most bytes of further files. This limits their number too.
     left: Cell<u64>,
     budget: &'f Budget,
-    /// Whether the budget did not suffice, or `left`.
+    /// Whether the budget or `left` did not suffice.
     refused: Cell<bool>,
 }
 
@@ -174,7 +174,7 @@ impl Split<'_> {
         package
     }
 
-    /// The file that a unit names, if it is the one that was made with it.
+    /// The file that a unit names, if its id matches the unit's.
     fn named(&self, load: &SplitDwarfLoad<Reader>) -> Option<Dwarf<Reader>> {
         let path = |part: &Option<Reader>| Some(PathBuf::from(OsStr::from_bytes(part.as_ref()?.bytes())));
         let file = self.open(&path(&load.comp_dir).unwrap_or_default().join(path(&load.path)?))?;
@@ -198,7 +198,7 @@ impl Split<'_> {
     }
 }
 
-/// How much of some debug information addr2line may read.
+/// The parts of some debug information that addr2line may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Modest {
     All,
@@ -207,9 +207,9 @@ enum Modest {
     Nothing,
 }
 
-/// Whether addr2line may read this debug information: its entries are nested no deeper than
-/// [`DEPTH`], and its units have at most [`RANGES`] ranges and [`LINES`] bytes of lines. `wanted`
-/// is the number of addresses: at most as many units are read.
+/// Whether addr2line may read this debug information: entries nested no deeper than [`DEPTH`], and
+/// units with at most [`RANGES`] ranges and [`LINES`] bytes of lines. `wanted`: the number of
+/// addresses, and so of units that are read at most.
 fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> Modest {
     let (mut units, mut ranges, mut lines) = (dwarf.units(), 0, Vec::new());
     while let Ok(Some(header)) = units.next() {
@@ -233,7 +233,7 @@ fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> Modest {
             match entries.read_abbreviation() {
                 Ok(None) => {}
                 Ok(Some(entry)) if entries.skip_attributes(entry.attributes()).is_ok() => {}
-                _ => break, // nor does addr2line get further
+                _ => break, // addr2line stops here too
             }
         }
     }
@@ -247,11 +247,11 @@ struct Named<'f> {
     functions: Option<Context<Reader>>,
     /// Ascending.
     wanted: &'f [u64],
-    /// The symbols that wanted addresses are in.
+    /// The symbols that contain wanted addresses.
     symbols: Vec<Symbol<'f>>,
-    /// For each wanted address the innermost one of these.
+    /// For each wanted address, the innermost of these symbols.
     around: Vec<Option<usize>>,
-    /// The symbols without a size before wanted addresses, ascending, each with its address.
+    /// The nearest symbol without a size before wanted addresses, ascending, each with its address.
     unsized_symbols: Vec<(u64, Symbol<'f>)>,
     split: Option<&'f Split<'f>>,
 }
@@ -262,7 +262,7 @@ impl<'f> Named<'f> {
     fn new(source: &'f Source<'f>, elf: &'f Elf<'f>, wanted: &'f [u64], split: Option<&'f Split<'f>>) -> Self {
         let load = |id: SectionId| section(source, elf, Some(id.name()));
         let functions = Dwarf::load(load).ok().and_then(|mut dwarf| {
-            // Many units may have one table of abbreviations.
+            // Many units may share one table of abbreviations.
             dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
             match is_modest(&dwarf, wanted.len()) {
                 Modest::All => {}
@@ -301,7 +301,7 @@ impl<'f> Named<'f> {
         Named { functions, wanted, symbols, around, unsized_symbols: nearest.into_found(), split }
     }
 
-    /// The symbol that a wanted address is in. A name is read when it is asked for.
+    /// The symbol that contains a wanted address. Its name is read only here.
     fn symbol(&self, at: u64) -> Option<&str> {
         let around = self.wanted.binary_search(&at).ok().and_then(|n| self.symbols.get((*self.around.get(n)?)?));
         let before = || {
@@ -340,7 +340,7 @@ impl<'f> Named<'f> {
                 }
             }
         }
-        // The table of symbols knows less: no inlined functions, and no places.
+        // The table of symbols has less: no inlined functions, and no places.
         let is_named = lines.last().is_some_and(|line| !line.starts_with('\t'));
         if !is_named && let Some(name) = self.symbol(at) {
             let name = demangled(name);
@@ -356,7 +356,7 @@ fn is_named(text: &str) -> bool {
     text.lines().last().is_some_and(|line| !line.starts_with('\t'))
 }
 
-/// Demangles a name. A short name may expand to any length: no more is made of it than is kept.
+/// Demangles a name, up to the kept length: a short name may expand to any length.
 fn demangled(name: &str) -> String {
     struct Kept(String);
     impl std::fmt::Write for Kept {
@@ -371,13 +371,13 @@ fn demangled(name: &str) -> String {
     } else if name.starts_with('_')
         && let Ok(symbol) = cpp_demangle::Symbol::new(name)
     {
-        // Without the mark of a mangled name, `a` would be a signed char.
+        // `a` alone would demangle to "signed char".
         let _ = symbol.structured_demangle(&mut kept, &cpp_demangle::DemangleOptions::default());
     }
     if kept.0.is_empty() { name.to_owned() } else { kept.0 }
 }
 
-/// A line of a symbol's text, without characters that a line cannot have.
+/// A line of a symbol's text, without characters that would break the line.
 pub(super) fn line(name: &str, place: Option<&str>) -> String {
     let kept = |text: &str| -> String {
         let end = text.char_indices().map(|(i, c)| i + c.len_utf8()).take_while(|end| *end <= NAME_BYTES).last();

@@ -25,8 +25,8 @@ fn told(program: &Path) -> Vec<String> {
     all
 }
 
-/// A program without debug information and a budget that does not suffice for its table of symbols:
-/// nothing is named, and the file is.
+/// A program without debug information, and a budget that does not suffice for its table of
+/// symbols: no function is named, and a note names the file.
 #[test]
 fn a_budget_ends_symbols() {
     let program = std::env::current_exe().unwrap();
@@ -82,7 +82,7 @@ fn any_file_is_read() {
 }
 
 /// A traced program chooses the names of its debug information. Only regular files with content are
-/// opened: a read of another one could block, take data from another reader, or have effects.
+/// opened: reading another file could block, take data from another reader, or have effects.
 #[test]
 fn only_files_with_content_are_opened() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Finds the row of a module's unwind tables that holds for an address: in `.eh_frame`, and else in
+//! Finds the row for an address in a module's unwind tables: in `.eh_frame`, or else in
 //! `.debug_frame`.
 //!
 //! Does not know what a row means (`rule`).
@@ -12,11 +12,11 @@ use super::module::Sections;
 
 pub(super) type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// What is done with a row.
+/// A use of a row.
 pub(super) trait WithRow {
     type Out;
 
-    /// `entry`: that of the row's function.
+    /// `entry`: the entry of the row's function.
     fn with<'a, S: UnwindSection<Bytes<'a>>>(
         self,
         section: &S,
@@ -27,11 +27,11 @@ pub(super) trait WithRow {
         S::Offset: UnwindOffset<usize>;
 }
 
-/// The functions of a section that has no table of them: first address, first one behind, and
-/// offset of the entry, ascending.
+/// The functions of a section without a table of them: first address, end, and offset of the entry,
+/// ascending.
 pub(super) type Index = Vec<(u64, u64, u32)>;
 
-/// Does something with the row of an address. `None`: no table has one, or it cannot be read.
+/// Uses the row of an address. `None`: no table has a row for it, or it cannot be read.
 pub(super) fn row<W: WithRow>(sections: &Sections, at: u64, with: W) -> Option<W::Out> {
     let mut bases = BaseAddresses::default();
     if let Some(text) = &sections.text {
@@ -61,7 +61,7 @@ pub(super) fn row<W: WithRow>(sections: &Sections, at: u64, with: W) -> Option<W
 
 type Entry<'a> = FrameDescriptionEntry<Bytes<'a>>;
 
-/// The entry of an address, by the table of `.eh_frame_hdr`. `None`: there is no such table.
+/// The entry of an address, by the table of `.eh_frame_hdr`. `None`: that table does not exist.
 fn by_header<'a>(
     header: &'a (std::ops::Range<u64>, std::sync::Arc<[u8]>),
     frames: &EhFrame<Bytes<'a>>,

@@ -1,28 +1,27 @@
-//! Follows the stack of a task from where the task is to its first function.
+//! Follows the stack of a task from its present function to its first function.
 //!
 //! Knows registers, memory and the code areas of a model, and finds the module of each. Does not
-//! know what a row of an unwind table is (`rule`).
+//! know what a row of an unwind table means (`rule`).
 
 use super::*;
 use crate::os::ptrace;
 use crate::stacks::rule::{Registers, evaluated, guessed, rule};
 
 /// Offset of a signal's saved registers from its frame's stack pointer: `uc_mcontext` of the
-/// `ucontext_t` there. The frame pointer is the 10th of them, then come the stack pointer (15) and
-/// the instruction pointer (16).
+/// `ucontext_t` there. In it, number 10 is the frame pointer, 15 the stack pointer, and 16 the
+/// instruction pointer.
 const CONTEXT: u64 = 40;
 
-/// How many processes are asked for a file.
+/// Number of processes in which opening a file is tried.
 const TRIES: u32 = 4;
 
-/// Most bytes between the first function's stack pointer and the arguments that the kernel put
-/// there.
+/// Most bytes between the first function's stack pointer and the arguments from the kernel.
 const BOTTOM: u64 = 256;
 
 /// Most bytes from a file's entry to the call in its first function.
 const ENTRY: u64 = 64;
 
-/// How often a stack may go on below where it was: coroutines have stacks of their own.
+/// How often a stack may continue at a lower address, because coroutines have stacks of their own.
 const SWITCHES: u32 = 8;
 
 impl Stacks {
@@ -38,16 +37,16 @@ impl Stacks {
         let mut memory = StackMemory::new(tid, asked.copied);
         let mut read = |at| memory.word(at);
         let is_code = |at: u64| asked.model.area_at(at).is_some_and(|area| area.area.flags.contains(Flags::EXEC));
-        // Taken out, so that modules can be added meanwhile.
+        // Taken out so that modules can be added during the walk.
         let mut parts = self.spaces.remove(&asked.space).unwrap_or_default();
         let mut frames = Vec::with_capacity(32);
-        // In a call: that of the kernel, or of the function within. The byte before belongs to it.
+        // After a call of the kernel or of another function, the byte before belongs to the call.
         let (mut at, mut is_guess, mut is_inner, mut switches) = (ip.wrapping_sub(1), false, true, 0);
         let mut last = Rule::Guess;
         let end = loop {
             let Some(place) = self.place(&mut parts, asked, at) else { break End::Lost };
             last = place.rule;
-            // A trampoline was not called: its frame is at its first byte.
+            // A trampoline was not called, so its frame is at its first byte.
             let behind = u64::from(place.rule == Rule::Signal);
             frames.push(Frame { module: place.module, at: place.at.wrapping_add(behind), guessed: is_guess });
             if frames.len() == FRAMES {
@@ -62,7 +61,7 @@ impl Stacks {
                     let mut saved = |register: u64| read(regs.sp.wrapping_add(CONTEXT + 8 * register));
                     let (Some(bp), Some(sp), Some(ip)) = (saved(10), saved(15), saved(16)) else { break End::Lost };
                     regs = Registers { ip, sp, bp };
-                    // What it interrupted was in no call.
+                    // The interrupted function was not in a call.
                     (at, is_guess, is_inner) = (ip, false, true);
                     continue;
                 }
@@ -86,8 +85,8 @@ impl Stacks {
             (regs, at, is_inner) = (next, next.ip.wrapping_sub(1), false);
         };
         self.spaces.insert(asked.space, parts);
-        // The loader's first function has no caller, and no table says so. It is the file's entry,
-        // and its frame is next to the arguments that the kernel put there.
+        // The loader's first function has no caller, which no table says. It is at the file's
+        // entry, and its frame is next to the arguments from the kernel.
         let bottom = match asked.copied {
             Some(copied) if copied.bottom != 0 => copied.bottom,
             _ => asked.model.layout().start_stack,
@@ -103,14 +102,14 @@ impl Stacks {
         (!frames.is_empty()).then_some((frames, end))
     }
 
-    /// Whether a frame is that of the function with which the kernel starts its file.
+    /// Whether a frame belongs to the function in which the kernel starts its file.
     fn is_entry(&self, frame: Option<&Frame>) -> bool {
         let entry = |frame: &Frame| Some(self.modules.get(frame.module as usize)?.sections.entry);
         let from_entry = frame.and_then(|frame| frame.at.checked_sub(entry(frame).filter(|entry| *entry != 0)?));
         from_entry.is_some_and(|bytes| bytes < ENTRY)
     }
 
-    /// The place in a module of an address. A part of it that is new is noted.
+    /// The place of an address in a module. Adds the part of the module if it is new.
     fn place(&mut self, parts: &mut Parts, asked: &Asked<'_>, address: u64) -> Option<CodePlace> {
         let area = asked.model.area_at(address).filter(|area| area.area.flags.contains(Flags::EXEC))?;
         let page = asked.model.config().page_size;
@@ -126,8 +125,8 @@ impl Stacks {
             Object::Special(name) => (Key::Special(Arc::from(&**name)), None),
             _ => (Key::Anonymous(asked.who.pid), None),
         };
-        // A file that an ended process had may be found by the next one. It is another module then:
-        // in one without a file addresses are counted otherwise. So is a file that was written.
+        // A file that failed to open in one process may open in another, or it was written: then it
+        // is a new module. (Without a file, addresses are counted otherwise.)
         let known = self.by_key.get(&key).copied();
         let is_old = |number: &u32| {
             let module = self.modules.get(*number as usize);
@@ -165,16 +164,16 @@ impl Stacks {
             }
         };
         let Some((file, offset)) = offset else {
-            // The kernel's code lies elsewhere in each process.
+            // The kernel's code is at another place in each process.
             let is_kernels = matches!(area.area.object, Object::Special(_));
             let at = if is_kernels { address - start } else { address };
             return Some(CodePlace { module: number, at, rule: Rule::Guess });
         };
         let Some(bias) = self.modules.get(number as usize)?.bias(start, offset) else {
-            // Of a file that cannot be read, the offset in the file.
+            // If the file cannot be read, the address is the offset in the file.
             return Some(CodePlace { module: number, at: address - start + offset, rule: Rule::Guess });
         };
-        // Parts that this area overlaps are gone.
+        // Parts that this area overlaps no longer exist.
         while let Some((&other, part)) = parts.range(..end).next_back()
             && start < part.end
         {

@@ -1,5 +1,5 @@
-//! The reason for a refusal without a limit, from the arguments, the areas in the range and the
-//! file.
+//! Finds the reason for a refusal that no limit caused: in the arguments, the areas in the range
+//! and the file.
 
 use samara_mm::linux::Host;
 use samara_mm::{FileMode, Flags, MapFlags, Object, PageSize, Prot, RemapFlags, Want};
@@ -47,7 +47,7 @@ fn occupied(trial: &Trial<'_>, (start, end): Range) -> Option<Refused> {
     Some(Refused::at(RefusedBy::Occupied, (area.start, area.end)))
 }
 
-/// An area without access that a call would make resident to lock it.
+/// An area without access in a range to lock. It prevents the call from making its pages resident.
 fn no_access(trial: &Trial<'_>, (start, end): Range) -> Option<Refused> {
     if !matches!(trial.d.call, Call::Mlock | Call::Mlock2) {
         return None;
@@ -57,7 +57,7 @@ fn no_access(trial: &Trial<'_>, (start, end): Range) -> Option<Refused> {
     Some(Refused::at(RefusedBy::NoAccess, (area.start, area.end)))
 }
 
-/// Why the first area that refuses an advice on pages does so: it is locked, or has no access.
+/// Why the first area that refuses an advice on pages does so: locked, or without access.
 fn locked(trial: &Trial<'_>) -> Option<Refused> {
     const POPULATE_READ: i32 = 22;
     const POPULATE_WRITE: i32 = 23;
@@ -137,7 +137,7 @@ fn hole(model: &Model, (start, end): Range) -> Option<Refused> {
         }
         at = area.end;
     }
-    // The last area may reach out of the range.
+    // The last area may extend beyond the range.
     if at >= end {
         return None;
     }
@@ -159,7 +159,7 @@ fn no_room(trial: &Trial<'_>) -> Option<Refused> {
     Some(Refused::at(RefusedBy::NoRoom, (next.start, next.end)))
 }
 
-/// The widest gap in which a map that got no place may go.
+/// The widest gap that a map without a place could have used.
 fn no_gap(trial: &Trial<'_>) -> Option<Refused> {
     let a = &trial.d.args;
     let (hint, len, flags) = match trial.d.call {
@@ -173,7 +173,7 @@ fn no_gap(trial: &Trial<'_>) -> Option<Refused> {
     let window = if low { (LOW, LOW_END) } else { want.window(&trial.config) };
     let widest = widest_gap(trial.model, window);
     let by = if low { RefusedBy::Window32 } else { RefusedBy::NoGap };
-    // A wide enough gap may be kept free below a stack, or not suit huge pages.
+    // Even a wide enough gap may be kept free below a stack, or not suit huge pages.
     Some(Refused::figures(by, widest, len))
 }
 
@@ -186,7 +186,7 @@ fn widest_gap(model: &Model, (start, end): Range) -> u64 {
     widest.max(end.saturating_sub(from))
 }
 
-/// An error in the arguments, whatever the areas are.
+/// An error in the arguments that does not depend on areas.
 fn malformed(trial: &Trial<'_>) -> Option<Refused> {
     let (a, flags) = (&trial.d.args, MapFlags::from_bits_retain(trial.d.args[3] as u32));
     let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
@@ -222,7 +222,7 @@ fn not_executable(trial: &mut Trial<'_>) -> Option<Refused> {
     refuses.then(|| Refused::new(RefusedBy::FileNotExecutable))
 }
 
-/// The missing right: of the file descriptor that a `mmap` maps, or of the mapping that `mprotect`
+/// The missing right: of the file descriptor that `mmap` maps, or of the mapping that `mprotect`
 /// changes.
 fn rights(trial: &mut Trial<'_>) -> Option<Refused> {
     let prot = Prot::from_bits_retain(trial.d.args[2] as u32);
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::space::model::promising;
 
-    /// The first hole of a range; none where areas cover it, and reach out of it.
+    /// The first hole of a range. Covered ranges have no hole, even if areas extend beyond them.
     #[test]
     fn holes_of_ranges() {
         let mut model = promising(Overcommit::Always, Features::default());

@@ -1,11 +1,11 @@
-//! Finds the rule that refused a call: repeats the call on a copy of the model as it was before,
-//! with one rule after another. Changes neither model nor program.
+//! Finds the rule that refused a call: repeats the call on a copy of the model from before the
+//! call, under one rule after another. Changes neither model nor program.
 //!
 //! - **BLAME-1** a rule that limits a space is named only if the model refuses the call with the
 //!   kernel's error under that rule alone, and grants it without any limit. If the model refuses
 //!   without limits too, a rule is named only if the areas show it. A seccomp filter is named only
-//!   if the model knows the call and grants it, the task has a filter, and the error is none that a
-//!   lack of memory gives.
+//!   if the model knows the call and grants it, the task has a filter, and the error does not mean
+//!   a lack of memory.
 //!
 //! `by_areas` has the rules that areas and files show; `no_task` those that refuse a new task.
 
@@ -31,13 +31,13 @@ use crate::space::host::Program;
 use crate::space::model::Model;
 use crate::space::{Returned, Space, SpaceId};
 
-/// The first failures of a call with one error, in one space, that are all examined. Later, one of
+/// This many failures of a call with one error, in one space, are all examined. After them, one in
 /// [`LATER`] is.
 const EXAMINED: u64 = 1000;
 const LATER: u64 = 64;
 /// Number of failures with full figures.
 const IN_FULL: u64 = 16;
-/// Where the MAP_32BIT window begins at the latest: Linux draws its start for each call.
+/// The highest start of the MAP_32BIT window: Linux draws the start for each call.
 const LOW: u64 = (1 << 30) + (32 << 20);
 /// An upper bound of all figures in bytes.
 const MOST: u64 = 1 << 60;
@@ -57,7 +57,7 @@ pub(crate) struct WhyRefused {
 }
 
 impl WhyRefused {
-    /// The rule that refused a call that has returned and is not applied to the model yet.
+    /// The rule that refused a call that has returned and has not been applied to the model yet.
     /// `filtered`: the task has a seccomp filter.
     pub(crate) fn of(&mut self, space: &Space, call: &Returned, filtered: bool) -> Option<Refused> {
         let known = [
@@ -94,13 +94,13 @@ impl WhyRefused {
         found
     }
 
-    /// Forgets what is known of a space that has ended.
+    /// Forgets a space that has ended.
     pub(crate) fn forget(&mut self, space: SpaceId) {
         self.kinds.retain(|(of, ..), _| *of != space);
     }
 }
 
-/// The error of a call that failed. `brk` has none: it returns the break as it was.
+/// The error of a call that failed. `brk` returns no errors, but the break as it was.
 fn errno(call: &Returned) -> Option<i32> {
     let d = &call.decoded;
     match d.call {
@@ -134,7 +134,7 @@ impl Rules {
         least: 0,
     };
 
-    /// This rule of `of`, alone.
+    /// Only this one of the rules `of`.
     fn only(by: RefusedBy, of: &Rules) -> Rules {
         let mut one = Rules::NONE;
         match by {
@@ -165,7 +165,7 @@ impl Rules {
         }
     }
 
-    /// The same rules, with another figure of one.
+    /// The same rules with another figure for one of them.
     fn with(mut self, by: RefusedBy, figure: u64) -> Rules {
         match by {
             RefusedBy::AddressSpace => self.limits.address_space = Limit::bytes(figure),
@@ -186,13 +186,13 @@ struct Trial<'a> {
     space: &'a Space,
     model: &'a Model,
     call: &'a Returned,
-    /// The call that the model gets.
+    /// The call as it is made on the model.
     d: Decoded,
     host: Program,
     rules: Rules,
     caps: Caps,
     config: Config,
-    /// The file's rules are unknown; it does not count as committed memory.
+    /// The file's rules are unknown; its stand-in does not count as committed memory.
     nameless: bool,
 }
 
@@ -231,8 +231,8 @@ impl<'a> Trial<'a> {
         Some(trial)
     }
 
-    /// The model does not know the rules of some files. The call may be refused for a reason other
-    /// than the file, so anonymous memory is asked for instead.
+    /// Replaces a file whose rules are unknown to the model by anonymous memory. The reason for the
+    /// refusal may be another one than the file.
     fn ask_for_the_file(&mut self) {
         let fd = self.d.args[4] as i32;
         let anonymous = MapFlags::ANONYMOUS.bits();
@@ -247,7 +247,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The model's answer by these rules. `None`: it does not know.
+    /// The model's answer under these rules. `None`: it has no answer.
     fn ask(&mut self, rules: &Rules) -> Option<i64> {
         let bases = Bases { fixed_least: rules.least, ..self.config.bases };
         let config = Config { max_map_count: rules.most, overcommit: rules.overcommit, bases, ..self.config.clone() };
@@ -262,20 +262,20 @@ impl<'a> Trial<'a> {
         (!self.host.unknown).then_some(called.result)
     }
 
-    /// Whether the model refuses by these rules as the kernel has.
+    /// Whether the model refuses under these rules with the kernel's error.
     fn refuses(&mut self, rules: &Rules) -> bool {
         self.ask(rules) == Some(self.call.result)
     }
 
-    /// The rule that refuses the call, with its figures: all of them, if `in_full`.
+    /// The rule that refuses the call, with its figures. `in_full`: with all of them.
     fn refused(&mut self, in_full: bool) -> Option<Refused> {
         match self.ask(&Rules::NONE)? {
             same if same == self.call.result => return by_areas::refused(self, errno(self.call)?),
-            // The reason is not in the model.
+            // The reason lies outside the model.
             error if (-4095..0).contains(&error) => return None,
             _ => {}
         }
-        // In the order in which the kernel looks at them.
+        // The order in which the kernel checks them.
         let all = [
             RefusedBy::MapCount,
             RefusedBy::MinAddress,
@@ -297,7 +297,7 @@ impl<'a> Trial<'a> {
         None
     }
 
-    /// A seccomp filter, if the model would let the call go on.
+    /// A seccomp filter, if the model would grant the call.
     fn by_filter(&mut self) -> Option<Refused> {
         let allowed = self.ask(&Rules::NONE).is_some_and(|result| !(-4095..0).contains(&result));
         allowed.then(|| Refused::new(RefusedBy::Filter))
@@ -329,7 +329,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The lowest figure, above `low`, with which the rule would not refuse the call.
+    /// The lowest figure above `low` at which the rule would not refuse the call.
     fn least(&mut self, by: RefusedBy, rules: Rules, low: u64) -> Option<u64> {
         let (mut low, mut high) = (low / 4096, MOST / 4096);
         if self.refuses(&rules.with(by, high * 4096)) {
@@ -349,12 +349,12 @@ impl<'a> Trial<'a> {
 /// `personality(2)`.
 const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
 
-/// A number in a file of one line; 0 if there is none.
+/// The number in a file of one line; 0 if the file cannot be read.
 fn number(path: &str) -> u64 {
     std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The machine's overcommit settings, and the memory committed to others than a space that has
+/// The machine's overcommit settings, and the memory that is committed to others than a space with
 /// `own` bytes.
 fn overcommit(own: u64) -> (Overcommit, u64) {
     match number("/proc/sys/vm/overcommit_memory") {

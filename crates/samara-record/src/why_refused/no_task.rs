@@ -1,5 +1,5 @@
-//! The reason why no process or thread could be made, from `/proc` and the control groups. Uses a
-//! model only for the memory that a fork would commit.
+//! Finds the reason why no process or thread could be made, in `/proc` and the control groups. Uses
+//! a model only for the memory that a fork would commit.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn refused(model: &Model, d: &Decoded, tid: Tid, result: i64) -> Opti
     }
 }
 
-/// RLIMIT_NPROC, where it holds: it does not for root, nor with two capabilities.
+/// RLIMIT_NPROC, where it applies: not to root, and not with two capabilities.
 fn processes(tid: Tid) -> Option<Refused> {
     const ADMIN: u64 = 1 << 21;
     const RESOURCE: u64 = 1 << 24;
@@ -39,7 +39,7 @@ fn processes(tid: Tid) -> Option<Refused> {
     (count >= limit).then(|| Refused::figures(RefusedBy::Processes, limit, count + 1))
 }
 
-/// `pids.max` of the control group, or of one that it is in.
+/// `pids.max` of the task's control group, or of one above it.
 fn pids(tid: Tid) -> Option<Refused> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?;
     let group = |line: &str| {
@@ -55,7 +55,7 @@ fn pids(tid: Tid) -> Option<Refused> {
     text.lines().filter_map(group).find_map(|dir| dir.ancestors().find_map(full))
 }
 
-/// Whether a control group has as many tasks as it may have.
+/// Whether a control group has its maximum number of tasks.
 fn full(dir: &Path) -> Option<Refused> {
     let max = std::fs::read_to_string(dir.join("pids.max")).ok()?.trim().parse::<u64>().ok()?;
     let current = number(dir.join("pids.current").to_str()?);

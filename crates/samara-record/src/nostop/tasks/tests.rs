@@ -1,5 +1,5 @@
-//! Records after the end of their task, numbers of areas, and forks and losses that could mix up
-//! spaces.
+//! Tests: records after the end of their task, numbers of areas, and forks and losses that could
+//! mix up spaces.
 
 use samara_trace::event::Event;
 
@@ -26,7 +26,7 @@ fn a_section_after_the_end_does_not_bring_a_process_back() {
     }
 }
 
-/// The same of a thread, whose process has another one.
+/// The same for a thread whose process has another one.
 #[test]
 fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     let own = std::process::id() as Tid;
@@ -42,14 +42,14 @@ fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     assert!(!tasks.is_followed());
 }
 
-/// The tasks of a process of one thread, which runs already.
+/// The tasks of an already running process of one thread.
 fn running(pid: Tid, events: &mut Vec<Event>) -> Tasks<'_> {
     let mut tasks = Tasks::new(pid, true, Journal::new(events, 0));
     tasks.add_process(pid, &[(pid, 0)], true, 0);
     tasks
 }
 
-/// A section with the numbers of areas at its ends. Returns how many had no cause.
+/// A section with the numbers of areas at its ends. Returns the total of uncounted sections.
 fn section(tasks: &mut Tasks<'_>, time: u64, before: u32, after: u32) -> u64 {
     let own = std::process::id() as Tid;
     for (time, what) in
@@ -60,7 +60,7 @@ fn section(tasks: &mut Tasks<'_>, time: u64, before: u32, after: u32) -> u64 {
     tasks.seen.uncounted
 }
 
-/// NOSTOP-COUNT-1: a section begins with the number of areas that the last one left.
+/// NOSTOP-COUNT-1: a section begins with the number of areas that the section before left.
 #[test]
 fn a_change_outside_of_sections_is_counted() {
     let own = std::process::id() as Tid;
@@ -76,7 +76,7 @@ fn a_change_outside_of_sections_is_counted() {
         [0, 0, 1, 1]
     );
     assert!(tasks.places.values().all(|place| place.doubt.is_some()));
-    // Lost events are a cause. The time of a loss is before what was lost.
+    // Lost events are a cause. The time of a loss is before that of the lost events.
     tasks.doubt_all(9);
     assert_eq!([section(&mut tasks, 10, 7, 7), section(&mut tasks, 12, 9, 9)], [1, 1]);
 }
@@ -97,7 +97,7 @@ fn spaces(tasks: &Tasks<'_>, own: Tid) -> [(SpaceId, Option<u64>); 2] {
     })
 }
 
-/// What was lost of a fork does not mix up two spaces.
+/// Events lost within a fork do not mix up two spaces.
 #[test]
 fn a_loss_within_a_fork_leaves_each_its_space() {
     let own = std::process::id() as Tid;
@@ -122,13 +122,13 @@ fn a_loss_within_a_fork_leaves_each_its_space() {
     feed(&mut tasks, 31, CHILD, UNLOCK(77));
     assert_eq!(tasks.seen.sections - before, 2, "both count");
     assert_eq!(spaces(&tasks, own), [(1, Some(9)), (2, Some(77))]);
-    // A program whose loading was lost locks its space again and again.
+    // After a lost load, the program locks its new space repeatedly.
     tasks.doubt_all(40);
     (50..54).for_each(|time| feed(&mut tasks, time, own, if time % 2 == 0 { LOCK(88) } else { UNLOCK(88) }));
     assert_eq!(spaces(&tasks, own)[0], (3, Some(88)));
 }
 
-/// The child of a call that was not seen has a space of its own, until it locks its parent's.
+/// The child of an unseen call has a space of its own, until it locks its parent's.
 #[test]
 fn a_child_of_an_unknown_call_has_a_space_of_its_own() {
     let own = std::process::id() as Tid;
@@ -145,7 +145,7 @@ fn a_child_of_an_unknown_call_has_a_space_of_its_own() {
     }
 }
 
-/// A kernel that does not report sections: the call says whether its child has its own space.
+/// Without reports of sections, the call's flags say whether its child has its own space.
 #[test]
 fn flags_say_whether_a_child_shares() {
     let shares = |nr: i64, flags: u64, address, ordered| {
@@ -179,7 +179,7 @@ fn doubt_outlasts_a_child_that_shares_the_space() {
     assert!(tasks.places[&1].doubt.is_some());
 }
 
-/// A signal is how a process ended, unless it was for threads that a load has ended.
+/// A signal gives a process's end, unless it was for threads that a load has ended.
 #[test]
 fn a_signal_is_how_a_process_ended() {
     let own = std::process::id() as Tid;
@@ -194,7 +194,7 @@ fn a_signal_is_how_a_process_ended() {
             feed(&mut tasks, 4, own, What::Loaded);
             feed(&mut tasks, 5, own, What::Return { nr: execve, result: 0 });
             assert_eq!(tasks.root_status(), None);
-            // The first one counts.
+            // The first of them counts.
             for (nr, code) in [(libc::SYS_exit_group, 3), (libc::SYS_exit, 0)] {
                 let args = [code, 0, 0, 0, 0, 0];
                 feed(&mut tasks, 6, own, What::Enter { nr: nr as u32, args, stack: None });
@@ -205,7 +205,7 @@ fn a_signal_is_how_a_process_ended() {
     }
 }
 
-/// The kernel says that a task has ended when it closes the task's events, and it goes on.
+/// The kernel reports a task's end when it closes the task's events, and the task goes on.
 #[test]
 fn a_process_that_comes_back_is_looked_for() {
     let own = std::process::id() as Tid;
@@ -217,7 +217,7 @@ fn a_process_that_comes_back_is_looked_for() {
     assert!(tasks.is_followed() && tasks.strays);
 }
 
-/// A process whose end no record tells is found, and no other one with it.
+/// A process whose end record was lost is found to have ended, and no other process is.
 #[test]
 fn a_process_that_has_gone_is_found() {
     let own = std::process::id() as Tid;
@@ -243,8 +243,8 @@ fn segment() -> What {
     What::Area(Box::new(Shown { start: 0x40_0000, end: 0x40_1000, inode: 1, prot, flags, name, ..Shown::default() }))
 }
 
-/// A load whose areas did not come, because events were opened meanwhile, is no program without
-/// areas: it is read.
+/// A load without records of areas, because events were opened meanwhile, is not a program without
+/// areas: the areas are read.
 #[test]
 fn a_load_without_areas_is_read() {
     let own = std::process::id() as Tid;
@@ -260,7 +260,7 @@ fn a_load_without_areas_is_read() {
     assert!(!events.iter().any(|event| event.kind == EventKind::Exec), "{events:?}");
 }
 
-/// A program that is loaded while records are lost is in doubt from its first call on; one that is
+/// A program that is loaded while records are lost is in doubt from its first call on. A program
 /// loaded later is not.
 #[test]
 fn a_program_that_begins_within_a_loss_is_in_doubt() {
@@ -285,8 +285,8 @@ fn a_program_that_begins_within_a_loss_is_in_doubt() {
     }
 }
 
-/// Events are lost while a fork waits for another thread's call. The trace calls the child's areas
-/// incomplete, although it has the parent's loss after the fork.
+/// Events are lost while a fork waits for another thread's call. The trace marks the child's areas
+/// as incomplete, although the parent's loss comes after the fork.
 #[test]
 fn the_child_of_a_space_in_doubt_says_so() {
     const OTHER: Tid = CHILD + 1;
