@@ -78,7 +78,7 @@ pub(crate) fn sentence(v: &Verdict) -> String {
             let kept = v.parts.first().and_then(|part| part.kept).map_or_else(String::new, |kept| {
                 format!(": {} of {} are still mapped", count(kept.alive), plural(kept.made, "mapping"))
             });
-            format!("{areas}, {all}{kept}, and they came up to the end")
+            format!("{areas}, {all}{kept}, and they came up to this moment")
         }
     }
 }

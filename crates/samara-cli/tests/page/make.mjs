@@ -195,7 +195,7 @@ export function leaked({ pieces = 1200, file = "leak.samara" } = {}) {
         bytes: alive * 8192,
         times: alive,
         common_size: 8192,
-        text: `${alive.toLocaleString("en-US")} areas, ${((alive * 8192) / 1048576).toFixed(2)} MiB: ${alive} of ${pieces} mappings are still there, and they came up to the end`,
+        text: `${alive.toLocaleString("en-US")} areas, ${((alive * 8192) / 1048576).toFixed(2)} MiB: ${alive} of ${pieces} mappings are still there, and they came up to this moment`,
         start: BASE * 4096,
         end: (BASE + 2) * 4096,
         parts: [
