@@ -25,6 +25,9 @@ const CALLS: u64 = if cfg!(miri) {
     10_000
 };
 
+/// Areas on either side of the memory.
+const BESIDE: u64 = if cfg!(miri) { 30 } else { 200 };
+
 struct Memory([UnsafeCell<u64>; PAGES as usize]);
 
 // SAFETY: the threads of the test take turns, by what the space promises: that is the test.
@@ -49,6 +52,11 @@ impl Memory {
 fn plans_and_faults_take_turns() {
     let memory = Memory([const { UnsafeCell::new(0) }; PAGES as usize]);
     let space = SharedAddressSpace::<FileId>::new(Config::default()).unwrap();
+    // A tree of several leaves: in one leaf alone, plans are not applied under its lock.
+    for n in 1..=BESIDE {
+        space.map(&MapRequest::anonymous(BASE - n * 4 * PAGE, PAGE, Prot::READ)).unwrap();
+        space.map(&MapRequest::anonymous(BASE + (PAGES + n * 4) * PAGE, PAGE, Prot::READ)).unwrap();
+    }
     let (calling, seen) = (AtomicUsize::new(2), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for thread in 0..2 {
@@ -91,6 +99,7 @@ fn plans_and_faults_take_turns() {
         }
     });
     space.check().unwrap();
+    assert!(cfg!(miri) || space.statistics().leaf > CALLS / 10, "{:?}", space.statistics());
     let seen = seen.into_inner();
     assert!(cfg!(miri) || seen > 20, "{seen} faults");
 }

@@ -34,8 +34,9 @@ use samara::{PinHere, Reclaim};
 /// first. (If a call is refused with a partial effect, `apply` gets the [`Error::done`].)
 ///
 /// `apply` must not make calls on the same space (`snapshot`, `fork` and `check` included), nor
-/// fault in it or keep a guard of it: it would wait for itself. It may use
-/// [`maps`](SharedAddressSpace::maps) and [`holders`](SharedAddressSpace::holders).
+/// fault in it or keep a guard of it: it would wait for itself. Unless it is
+/// [`brief`](Self::brief), it may use [`maps`](SharedAddressSpace::maps) and
+/// [`holders`](SharedAddressSpace::holders).
 ///
 /// Keep one `Caller` per thread and reuse it: it owns a record in the space and memory.
 ///
@@ -88,10 +89,13 @@ where
     }
 
     /// Says that `apply` is brief: it takes about as long as the call (some hundred nanoseconds),
-    /// waits for nothing, and does not use the space at all, not even to read it. A call that one
-    /// leaf of the tree is enough for has its plan applied under the lock of that leaf then, and
-    /// takes no range lock: fewer instructions, and other calls there wait in the processor instead
-    /// of queueing.
+    /// waits for nothing, and does not use the space at all, not even by `maps` or `holders`. The
+    /// plan of a call for which one leaf of the tree is enough is applied under the lock of the
+    /// leaf's parent then, mostly without a range lock, with a quarter fewer instructions.
+    ///
+    /// Meanwhile calls in any of the parent's leaves spin, and every call that requests a range
+    /// lock or the whole space waits, beyond its [`timeout`](Self::timeout) if `apply` takes that
+    /// long.
     ///
     /// ```
     /// use samara_mm::{Config, FileId, MapRequest, Prot, SharedAddressSpace};
@@ -276,8 +280,9 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         // above.
         let guard = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page);
         let start = low.saturating_sub(page);
-        let reach = self.growing(start, (high - start).saturating_add(guard), false);
-        Reach { brk: Some(old), looked: is_refused, ..reach }
+        let reach = self.reach(start, (high - start).saturating_add(guard));
+        let growth = Growth { bytes: (high - low).saturating_add(page), areas: 0, locks: false };
+        Reach { growth, brk: Some(old), looked: is_refused, ..reach }
     }
 }
 

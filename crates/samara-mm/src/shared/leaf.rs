@@ -29,14 +29,14 @@
 //!   lock, or that of the node that replaced the parent, or one sees the other's range lock.
 //! - **LEAF-UPDATE-3** A stage waits only for other stages and stores of the tree, as every store
 //!   does; any other obstacle makes it give up before it has changed anything. The embedder's code
-//!   that runs meanwhile waits for no call ([`Backing`], `Reach::asks`). So a thread may wait for a
-//!   stage, or for its lock, without deadlock.
+//!   that runs meanwhile waits for no call ([`Backing`], `Reach::asks`, a brief apply). So a thread
+//!   may wait for a stage, or for its lock, without deadlock.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
-use crate::shared::credit::Since;
+use crate::shared::credit::{Credit, Since};
 use crate::shared::fault_gate::{ChangeRange, Changing, FaultRecord, Marks};
 use crate::shared::held::{Held, IN_LINE};
 use crate::shared::links::map_of;
@@ -64,6 +64,7 @@ struct Leaf<'a, 'e, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: W
     record: &'s CallRecord<B, W>,
     first: &'a Reach,
     since: &'a mut Since,
+    credit: &'a Credit,
     misfits: &'a mut Misfits,
     /// Set if the leaves are to be regrouped afterwards.
     regroups: &'a mut Option<Reach>,
@@ -179,11 +180,10 @@ where
         let Some(mut kept) = record.work.try_lock() else { return Attempt::NeedsWhole };
         let [work] = &mut **kept else { return Attempt::NeedsWhole };
         let first = reach(self);
-        let growth = first.growth_in_leaf(self.config.page_size.bytes());
-        if first.whole || first.asks || !work.covers(&growth) {
+        if first.whole || first.asks || !work.covers(&first.growth) {
             return Attempt::NeedsWhole;
         }
-        let Work { space, since, misfits, .. } = work;
+        let Work { space, since, credit, misfits, .. } = work;
         if !space.areas.is_empty() {
             space.areas.clear(); // a call has panicked
         }
@@ -192,6 +192,7 @@ where
             record,
             first: &first,
             since,
+            credit,
             misfits,
             regroups: &mut regroups,
             deadline,
@@ -236,7 +237,7 @@ where
         let first = if leaf.first.brk.is_none_or(|brk| brk == self.current_break()) {
             leaf.first
         } else {
-            moved = self.reach_now(&mut stage, leaf.first, reach);
+            moved = self.reach_now(&mut stage, leaf, reach);
             let Some(moved) = &moved else { return Attempt::Outdated };
             moved
         };
@@ -437,17 +438,18 @@ where
     }
 
     /// The reach of a call for which other calls have moved the break before the leaf was locked.
-    /// `None`: it is not within what was staged and admitted.
+    /// `None`: it is not within what was staged, or not covered by the thread's credit.
     #[cold]
     fn reach_now(
         &self,
         stage: &mut Staged<'_, '_, '_, B, R>,
-        first: &Reach,
+        leaf: &Leaf<'_, '_, '_, '_, B, R, W>,
         reach: &dyn Fn(&Self) -> Reach,
     ) -> Option<Reach> {
-        let (now, growth) = (reach(self), first.growth_in_leaf(self.config.page_size.bytes()));
-        let is_admitted = now.growth.bytes <= growth.bytes && (growth.locks || !now.growth.locks);
-        (is_admitted && !now.whole && stage.aim(Span::new(now.start, now.end - 1))).then_some(now)
+        let now = reach(self);
+        let Copies(space) = stage.holder();
+        let is_covered = leaf.credit.covers(space, leaf.since, &now.growth);
+        (is_covered && !now.whole && stage.aim(Span::new(now.start, now.end - 1))).then_some(now)
     }
 
     /// Whether the reach is still the one that was computed before the leaf was staged.

@@ -94,7 +94,7 @@ pub(crate) struct Work<B> {
     pub(crate) storing: Option<Storing>,
     pub(crate) since: Since,
     pub(crate) misfits: Misfits,
-    credit: Credit,
+    pub(crate) credit: Credit,
     /// The end of the identities that are reserved for the thread.
     identities_end: u64,
     /// Whether `space` has the settings of the shared space.

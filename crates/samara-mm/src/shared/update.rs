@@ -90,14 +90,6 @@ impl Reach {
         brk: None,
         looked: false,
     };
-
-    /// What a thread must be allowed to add for an update of one leaf: more where other calls may
-    /// move the break until the leaf is locked.
-    #[inline]
-    pub(crate) fn growth_in_leaf(&self, page: u64) -> Growth {
-        let more = if self.brk.is_some() { SLACK * page } else { 0 };
-        Growth { bytes: self.growth.bytes.saturating_add(more), ..self.growth }
-    }
 }
 
 /// The result of a call, with its plan.

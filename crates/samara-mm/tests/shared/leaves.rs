@@ -7,11 +7,12 @@ use crate::rng::Rng;
 use crate::world::{Call, HEAP, PAGE, shown};
 use crate::{FEW, seed, times};
 use samara_mm::{
-    Access, AddressSpace, Advice, Backing, Caller, Config, Errno, Faulter, Fenced, FileId, Layout, LockKind, MapFlags,
-    MapRequest, Plan, Prot, SharedAddressSpace, Sleep,
+    Access, AddressSpace, Advice, Backing, Caller, Config, Errno, Faulter, Fenced, FileId, Flags, Layout, LockKind,
+    MapFlags, MapRequest, Plan, Prot, SharedAddressSpace, Sleep, StepKind,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -159,7 +160,11 @@ impl Way {
 
 /// A space with a heap of no size, and areas around it.
 fn crowded<B: Backing + Send + Sync>() -> SharedAddressSpace<B> {
-    let mut one = AddressSpace::new(Config::default());
+    crowded_with(Config::default())
+}
+
+fn crowded_with<B: Backing + Send + Sync>(config: Config) -> SharedAddressSpace<B> {
+    let mut one = AddressSpace::new(config);
     one.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
     for i in 0..40 {
         let at = if i % 2 == 0 { HEAP - (i + 1) * 64 * PAGE } else { HEAP + i * 64 * PAGE };
@@ -336,6 +341,13 @@ fn a_heap_at_the_end_of_a_leaf() {
             let mut caller = way.caller(&space);
             moves(Box::new(|to| drop(caller.brk(to).unwrap())));
         }
+        let (calls, applied) = (Cell::new(0), Cell::new(0));
+        let mut caller = space.caller_with(|_| Ok(applied.set(applied.get() + 1))).brief();
+        moves(Box::new(|to| {
+            let plan = caller.brk(to).unwrap();
+            calls.set(calls.get() + u64::from(!plan.is_empty()));
+        }));
+        assert_eq!(applied.get(), calls.get(), "each plan is applied once");
         space.check().unwrap();
     }
 }
@@ -370,4 +382,155 @@ fn a_brief_apply_that_fails() {
     }
     assert_eq!(applied.get(), 2 * 3, "once for each call");
     space.check().unwrap();
+}
+
+/// Close to a limit, too, moves of the break are made in a leaf.
+#[test]
+fn a_break_near_its_limit() {
+    for soft in [1 << 20, 16 << 20, 256 << 20] {
+        let space = crowded::<FileId>();
+        let limit = |space: &mut AddressSpace<FileId>| {
+            let mut limits = *space.limits();
+            limits.data.soft = soft;
+            space.set_limits(limits);
+            Ok(((), Plan::default()))
+        };
+        space.exclusive(limit).unwrap();
+        for way in WAYS {
+            let mut caller = way.caller(&space);
+            caller.brk(HEAP + PAGE).unwrap();
+            let before = space.statistics().leaf;
+            (0..100).for_each(|i| drop(caller.brk(HEAP + (1 + i % 2) * PAGE).unwrap()));
+            let leaf = space.statistics().leaf - before;
+            assert!(leaf >= 95, "{leaf} of 100, {way:?}, limit {soft:#x}");
+        }
+    }
+}
+
+/// Plans are applied once for each call, in the order of the calls: what `apply` keeps of the pages
+/// is what the space has, also where two of three threads apply briefly. A guard's page is mapped.
+#[test]
+fn plans_that_are_applied_briefly() {
+    let pages_of = |at: u64| ((at - HEAP) / PAGE) as usize;
+    for round in 0..times(40) {
+        let mut r = Rng(seed().wrapping_mul(37).wrapping_add(round));
+        let space = &crowded::<FileId>();
+        let pages: &Vec<AtomicBool> = &(0..32).map(|_| AtomicBool::new(false)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (mut r, mut of_apply) = (Rng(r.next()), Rng(r.next()));
+                scope.spawn(move || {
+                    let caller = space.caller_with(move |plan| {
+                        if of_apply.one_in(20) {
+                            return Err(Errno::EBUSY);
+                        }
+                        if of_apply.one_in(10) {
+                            std::thread::yield_now();
+                        }
+                        for step in plan {
+                            let is_mapped = match step.kind {
+                                StepKind::Mapped => true,
+                                StepKind::Unmapped => false,
+                                _ => continue,
+                            };
+                            for at in (step.start..step.end).step_by(PAGE as usize) {
+                                let was = pages[pages_of(at)].swap(is_mapped, Ordering::Relaxed);
+                                assert_ne!(was, is_mapped, "{at:x} in {plan}");
+                            }
+                        }
+                        Ok(())
+                    });
+                    let mut caller = if thread == 0 { caller } else { caller.brief() };
+                    let mut faulter = space.faulter();
+                    for _ in 0..if FEW { 300 } else { 2_000 } {
+                        let at = HEAP + r.below(24) * PAGE;
+                        match r.below(16) {
+                            0..10 => drop(caller.brk(at)),
+                            10 => drop(caller.unmap(at, PAGE)),
+                            11 => {
+                                let flags = MapFlags::FIXED_NOREPLACE;
+                                let request = MapRequest::anonymous(at, PAGE, Prot::RW);
+                                drop(caller.map(&MapRequest { flags: request.flags | flags, ..request }));
+                            }
+                            _ => {
+                                if let Ok(guard) = faulter.fault(at, Access::Read) {
+                                    let is_mapped = pages[pages_of(at)].load(Ordering::Relaxed);
+                                    assert!(is_mapped, "a guard of a page that is not mapped");
+                                    drop(guard);
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        space.check().unwrap();
+        let end = space.snapshot().unwrap();
+        for (i, page) in (0..).zip(pages) {
+            let is_there = end.area_at(HEAP + i * PAGE).is_some_and(|area| area.area.flags.contains(Flags::WRITE));
+            assert_eq!(page.load(Ordering::Relaxed), is_there, "page {i}");
+        }
+    }
+}
+
+/// Another thread moves the break while a call waits for the lock of the leaf: the call looks
+/// again, and both are as calls of one owner.
+#[test]
+fn a_break_that_moves_while_a_call_waits() {
+    let mut in_leaf = 0;
+    for round in 0..times(100) {
+        let mut r = Rng(seed().wrapping_mul(41).wrapping_add(round));
+        // The smaller the guard range, the less around the break is in the window.
+        let space = &crowded_with::<FileId>(Config { stack_guard_pages: r.below(3), ..Config::default() });
+        space.brk(HEAP + r.below(28) * PAGE).unwrap();
+        for _ in 0..r.below(8) {
+            let at = HEAP + r.below(28) * PAGE;
+            match r.below(3) {
+                0 => drop(space.unmap(at, PAGE)),
+                1 => drop(space.protect(at, PAGE, Prot::READ, None)),
+                _ => drop(space.map(&MapRequest::anonymous(at, PAGE, Prot::READ))),
+            }
+        }
+        let now = space.snapshot().unwrap().layout().brk;
+        let mut regroups = space.caller(); // so that the heap is not at the end of its leaf
+        [now + PAGE, now, now + PAGE, now].into_iter().for_each(|to| drop(regroups.brk(to)));
+        drop(regroups);
+        let mut model = space.snapshot().unwrap();
+        let [first, second] = [0, 50].map(|more| HEAP + r.below(28) * PAGE + more);
+        let (begins, is_armed, has_begun) = (&Barrier::new(2), &AtomicBool::new(false), &AtomicBool::new(false));
+        let done = std::thread::scope(|scope| {
+            let one = scope.spawn(move || {
+                let apply = |_: &Plan| {
+                    if is_armed.load(Ordering::SeqCst) {
+                        has_begun.store(true, Ordering::SeqCst);
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                    Ok(())
+                };
+                let mut caller = space.caller_with(apply).brief();
+                drop(caller.brk(now)); // so that it has what calls in one leaf need
+                begins.wait();
+                is_armed.store(true, Ordering::SeqCst);
+                let done = caller.brk(first).is_ok();
+                has_begun.store(true, Ordering::SeqCst);
+                done
+            });
+            let mut caller = Way::Briefly.caller(space);
+            drop(caller.brk(now));
+            begins.wait();
+            let leaf = space.statistics().leaf;
+            while !has_begun.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            let other = caller.brk(second).is_ok();
+            let one = one.join().unwrap();
+            in_leaf += u64::from(space.statistics().leaf == leaf + 2);
+            (one, other)
+        });
+        assert_eq!(done, (model.brk(first).is_ok(), model.brk(second).is_ok()), "round {round}");
+        let end = space.snapshot().unwrap();
+        assert_eq!((shown(&end), end.layout(), end.counters()), (shown(&model), model.layout(), model.counters()));
+        space.check().unwrap();
+    }
+    assert!(in_leaf > 0, "both calls were made in a leaf");
 }

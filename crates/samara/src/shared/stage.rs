@@ -312,7 +312,7 @@ unsafe fn window<K: Key, V, S: Shape>(
 
 impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage<'_, 'm, K, V, R, S, H> {
     /// Moves the window to another span, if the entries around that are in the same leaf. `false`:
-    /// they may not be, and the window is as it was.
+    /// they may not be, and the window is as it was. To be called before the copy is changed.
     #[cold]
     pub fn aim(&mut self, span: Span<K>) -> bool {
         if span.is_empty() || span.first == K::MIN || span.last == K::MAX {
