@@ -29,7 +29,7 @@ use samara::{PinHere, Reclaim};
 ///
 /// `apply` gets the [`Plan`] of each call that does something, after all checks and before other
 /// threads see the change. From before `apply` until the change is published the range is locked:
-/// no other call changes it, and no fault guard exists where the plan changes pages. If `apply`
+/// no other call changes it, and no fault guard exists in what the plan changes. If `apply`
 /// returns an error, the call fails with it and has not happened; `apply` must undo its own work
 /// first. (If a call is refused with a partial effect, `apply` gets the [`Error::done`].)
 ///
@@ -113,8 +113,8 @@ where
         Caller { way, ..self }
     }
 
-    /// Limits the time that a call waits for others. Then the call fails with [`Errno::ETIMEDOUT`]
-    /// and has not happened.
+    /// Limits the time that a call waits for others. A call that would wait longer fails with
+    /// [`Errno::ETIMEDOUT`] and has not happened.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Caller { timeout: Some(timeout), ..self }
@@ -233,7 +233,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
 
     /// `mprotect`.
     pub(crate) fn reach_of_protect(&self, start: u64, len: u64, prot: Prot) -> Reach {
-        // The start of the stack may be far.
+        // The end of the area to which it grows may be far.
         let grows = prot.intersects(Prot::GROWSDOWN | Prot::GROWSUP);
         if grows { Reach::WHOLE } else { self.growing(start, len, false) }
     }

@@ -23,7 +23,7 @@ pub enum SharedViolation {
     Links(u64),
     /// The area at this address counts as inherited, but is not.
     Generation(u64),
-    /// The written memory at this address has moved, but the family's `has_moved` is not set.
+    /// The written memory at this address has moved, but the space has not told its family.
     Moved(u64),
     /// The family lacks the space, or lists one that is gone.
     Family,

@@ -39,7 +39,7 @@ impl<B, R: Reclaim> MemberTree<B, R> {
         self.has_moved.store(true, Ordering::Relaxed);
     }
 
-    /// Whether memory may have moved before anything that the caller has read of the tree.
+    /// Whether memory may have moved in what the caller has read of the tree.
     pub(crate) fn has_moved(&self) -> bool {
         // Acquire: with the Release of the publication that was read, which follows `note_move`.
         fence(Ordering::Acquire);

@@ -17,8 +17,9 @@
 //! - **FAULT-2** A fault that sees a mark stays announced and looks at the range of each change
 //!   under way ([`ChangeRange`]). If none meets its page, it goes on. FAULT-1 holds for ranges as
 //!   it does for marks.
-//! - **FAULT-3** While a fault is announced and has not given way, nothing about its page changes:
-//!   a call that changes the page marks it first, then waits for the fault.
+//! - **FAULT-3** Once an announced fault has found no change of its page, nothing about the page
+//!   changes until it withdraws: a call that changes the page marks it first, then waits for the
+//!   fault.
 //! - **FAULT-4** A change publishes before it lowers its marks and clears its range. A fault that
 //!   loads the lowered mark, or finds no range, reads the published change.
 //!

@@ -12,10 +12,10 @@
 //! `family` lists all spaces that descend from one space by forks, `lineage` compares their
 //! identities, and `holders` finds the areas that may hold a page.
 //!
-//! - **SHARED-1** A call that changes areas holds a range lock on them, on their neighbours and on
-//!   the neighbours of those, from before it looks at them until they are published. Or all these
-//!   areas are in one leaf, the thread has locked the leaf's parent, and no other thread has a
-//!   range lock that meets them (LEAF-UPDATE-1).
+//! - **SHARED-1** A call that changes areas holds a range lock on them, on areas that touch them
+//!   and on areas that touch those, from before it looks at them until they are published. Or all
+//!   these areas are in one leaf, the thread has locked the leaf's parent, and no other thread has
+//!   a range lock that meets them (LEAF-UPDATE-1).
 //! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
 //!   extras. Changes of the sums since a thread last settled are in the thread's record (`credit`),
 //!   and the break is in `layout`. The holder of the whole space adds them to `base`; then `base`
@@ -180,12 +180,12 @@ shared_address_space! {
     /// Only a [`Caller`](crate::Caller) can have a [`timeout`](crate::Caller::timeout).
     ///
     /// # Which calls overlap
-    /// A call locks its range, the areas that touch it, and their neighbours. If its answer may
-    /// depend on more, it locks the whole space: it waits for all other calls under way, and no new
-    /// one begins. These are `mlockall`, settings, fork; calls close to a limit; calls about areas
-    /// with [`Extras`](crate::Extras) or huge pages; calls that make an area that grows down; and
-    /// calls that change many areas. A move (`mremap`) locks its old and its new range. Faults go
-    /// on in all cases.
+    /// A call locks its range, the areas that touch it, and those that touch these. If its answer
+    /// may depend on more, it locks the whole space: it waits for all other calls under way, and no
+    /// new one begins. These are `mlockall`, settings, fork; calls close to a limit; calls about
+    /// areas with [`Extras`](crate::Extras) or huge pages; calls that make an area that grows down;
+    /// and calls that change many areas. A move (`mremap`) locks its old and its new range. Faults
+    /// go on in all cases.
     ///
     /// An `mmap` that searches locks the range around the place that it found, if the placement can
     /// search areas that threads share ([`Placement::place_among`](crate::Placement::place_among);

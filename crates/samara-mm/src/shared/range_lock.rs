@@ -156,8 +156,8 @@ enum Standing {
 
 impl Request {
     /// Requests these ranges. `all` gives the requests of the list, this one at `rank`; whether
-    /// this one is among them makes no difference. `all` is called once this one is visible: the
-    /// list may grow until then (RECORDS-1).
+    /// this one is among them makes no difference. `all` is called only when this one is visible:
+    /// the list may grow until then (RECORDS-1).
     #[inline]
     pub(crate) fn ask<'a, I: Iterator<Item = &'a Request>>(
         &self,

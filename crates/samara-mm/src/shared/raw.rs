@@ -53,7 +53,7 @@ impl<'h, H> Ahead<'h, H> {
     }
 }
 
-/// Has the functions that calls which read the program's memory need.
+/// Only what calls that read the program's memory use of a host.
 impl<B: Backing, H: Host<B>> Host<B> for Ahead<'_, H> {
     fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
         let Some(at) = self.again else { return self.read_first(addr, to) };

@@ -178,7 +178,7 @@ where
                 Attempt::NeedsWhole => break,
             }
         }
-        // Threads that all search meet again there, so they stand aside in the whole space too.
+        // Threads that all search meet again in the whole space, so they stand aside there too.
         let mut patience = W::PATIENCE;
         for round in 0..LOCKS {
             let Some(at) = look.place else { break };

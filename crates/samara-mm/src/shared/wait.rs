@@ -11,7 +11,7 @@ use core::time::Duration;
 /// event on which one thread sleeps.
 pub trait Wait: 'static {
     /// The lock of short critical sections. While it is held, no code of the embedder runs except
-    /// methods of a [`Backing`](crate::Backing), and `default`, [`Event::clear`] and
+    /// that of a [`Backing`](crate::Backing) (its drop too), `default`, [`Event::clear`] and
     /// [`Event::set`].
     type Lock: lock_api::RawMutex + Send + Sync;
     /// The event on which one waiting thread sleeps.

@@ -45,7 +45,7 @@ where
         (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
         let Some(plan) = call.run(&mut space) else { return Err(Errno::EAGAIN) };
         if space.config != self.config {
-            return Err(Errno::EINVAL); // the call put a space of other settings there
+            return Err(Errno::EINVAL); // the call put a space of another `Config` there
         }
         let mut links = LinkPlan::default();
         let mut all = touched(plan).reduce(Changing::and);

@@ -107,7 +107,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
         Some((self.span, unsafe { &*leaf.value(slot) }))
     }
 
-    /// Goes to the entry or the gap that holds `key` (a seek elsewhere), and returns the entry.
+    /// Goes to the entry or the gap that holds `key` (others call this seek); returns the entry.
     /// O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
         let Some((spot, slot_path)) = self.seek(key) else {

@@ -19,8 +19,8 @@ use crate::types::key::Key;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// The leaf that a [kept](Stage::keep) copy was made of. It owns that leaf too, as a snapshot does,
-/// so no other node gets its address.
+/// A share in the leaf that a [kept](Stage::keep) copy was made of, as a snapshot has one: so no
+/// other node gets the leaf's address.
 pub struct Kept<'m, K: Key, V, S: Shape = Normal> {
     pub(super) old: Raw,
     pub(super) _share: Subtree<K, V, S>,

@@ -60,7 +60,7 @@ const GONE: u8 = 2;
 pub(crate) enum Attempt<T, F> {
     /// The store has been made.
     Done(T),
-    /// No entry holds the key of the change.
+    /// There is no entry to clear, remove or modify.
     NoEntry,
     /// The store must be made exclusively.
     Exclusive(F),

@@ -92,8 +92,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// `act` runs within a store, so the rules for observers hold for it: it may read the map, but
     /// not store in it, nor take the handle or a snapshot, nor [wait for
     /// writers](crate::SharedRangeMap::wait_for_writers). Stores below the same node (of up to 31
-    /// leaves) wait for it, and so does a thread that asks for the handle, so it should be short.
-    /// If it panics before a commit, the map does not change.
+    /// leaves) wait for it, and so do threads that ask for the handle or a snapshot: it should be
+    /// short. If it panics before a commit, the map does not change.
     ///
     /// O(log n), and the clones of a leaf's values.
     ///

@@ -31,11 +31,11 @@ use core::fmt;
 /// including that store's observers and clones. Now and then it spins for a moment while another
 /// store changes the node above.
 ///
-/// Any other store takes the handle for itself, and so waits for it: the first one after a
-/// snapshot, one beyond the map's last entry, or one that meets leaves of several parents. So does
-/// a store that moves the last key of a leaf, splits leaves or merges them, if that is the first or
-/// the last leaf of its parent, or if the parent is full, nearly empty or the root. While the map
-/// is one leaf (at most 29 entries), every store takes the handle.
+/// Any other store takes the handle for itself, and so waits for it: the first one below a parent
+/// after a snapshot, one beyond the map's last entry, or one that meets leaves of several parents.
+/// So does a store that moves the last key of a leaf, splits leaves or merges them, if that is the
+/// first or the last leaf of its parent, or if the parent is full, nearly empty or the root. While
+/// the map is one leaf (at most 29 entries), every store takes the handle.
 ///
 /// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
 /// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would deadlock
@@ -107,8 +107,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 pub(crate) const MAX_ATTEMPTS: u32 = 100;
 
 impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
-    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: no entry
-    /// holds the key of the change.
+    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is
+    /// no entry to clear, remove or modify.
     #[inline]
     pub(crate) fn store<T>(
         &mut self,

@@ -134,7 +134,7 @@ impl<T> WriterGate<T> {
     /// Takes a free record, or makes a new one. `None`: there is no memory for it.
     ///
     /// # Safety
-    /// No other thread calls this or closes the gate at the same time.
+    /// Another thread's call of this, or closing of the gate, happens before this call or after it.
     pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&WriterRecord<T>> {
         // Relaxed: earlier calls happened before this one.
         let head = self.head.load_own(Ordering::Relaxed);

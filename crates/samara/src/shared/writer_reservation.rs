@@ -256,8 +256,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
         store(self.writer).inspect_err(|_| self.left += 1)
     }
 
-    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: no entry
-    /// holds the key of the change.
+    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is
+    /// no entry to clear, remove or modify.
     #[inline]
     fn store<T>(
         &mut self,

@@ -46,8 +46,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// [`Tree::find_gap`]; with `NOW` it runs while a writer may be changing gap words. A gap word
-    /// may then be from another moment than the nodes below it, but while it changes it is never
-    /// less than its old value or its new one.
+    /// may then be from another moment than the nodes below it, but while it changes it is at least
+    /// as great as its old and its new value.
     pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         debug_assert!(query.align.is_power_of_two());
         if query.is_padded() {
