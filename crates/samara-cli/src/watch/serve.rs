@@ -173,7 +173,7 @@ mod tests {
 
     fn ask(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
-        // The client may close before everything was sent or read.
+        // The server may close before everything was sent or read.
         let _ = stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

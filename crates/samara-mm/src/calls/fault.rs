@@ -121,8 +121,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// area that grows down, with nothing in between, that area grows to the page of `addr`.
     ///
     /// System calls that access the address on behalf of the program do the same, and so does a
-    /// debugger's access through `/proc/PID/mem` (which no protection stops). Accesses that are not
-    /// the program's own (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) grow no stack: check
+    /// debugger's access through `/proc/PID/mem` (which no protection stops). The kernel's other
+    /// lookups of pages (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) grow no stack: check
     /// [`AddressSpace::area_at`] first.
     ///
     /// As on x86-64, memory that can be written or executed can be read. The exception is memory

@@ -77,7 +77,7 @@ pub(crate) fn make_map<B: Backing, I: AreaIndex<B>>(
     placement: &mut impl Placement<B, I>,
     plan: &mut Plan,
 ) -> Result<u64, Errno> {
-    // A fixed address that looks like an error number is returned as one, before all other errors.
+    // A fixed address that looks like an error number is returned as one, if the length is sound.
     let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
     let sound = space.huge_page(request.backing.as_ref()).is_none()
         && request.len != 0

@@ -182,8 +182,8 @@ pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
     /// [`Bases::huge`] bytes on either side of it. The highest or the lowest free place is such an
     /// answer; the narrowest one is not.
     ///
-    /// Called more than once for one call, while the areas may change, so it must not change `self`
-    /// in a way that affects later answers.
+    /// May be called more than once for one call, while the areas may change, so it must not change
+    /// `self` in a way that affects later answers.
     fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
         let _unused = (areas, config, want);
         None

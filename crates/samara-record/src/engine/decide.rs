@@ -187,8 +187,8 @@ impl Charge {
     /// kernel's.
     ///
     /// Without randomisation they follow from the stack's limit. With it, the kernel's own maps
-    /// show them: the highest of them (the loader, a position-independent program without a loader,
-    /// `[vdso]`) ends at the base. Without such a map, the base is drawn at random.
+    /// show them: the first of them (the loader, a position-independent program without a loader,
+    /// `[vdso]`) is at the base. Without such a map, the base is drawn at random.
     pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
         let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
         let page = self.config.page_size.bytes();

@@ -7,7 +7,7 @@
 //! - **NOSTOP-PLACE-1** entries take effect in order: a section whose call has not returned delays
 //!   the entries after it.
 //! - **NOSTOP-PLACE-2** missing records are not guessed: the space is in doubt until a reading that
-//!   no section overlapped, or one whose changed ranges are known (`window`).
+//!   no section overlapped, or one that shows all but the changed ranges (`window`).
 //! - **NOSTOP-COUNT-1** BPF reports the kernel's number of areas at both ends of a section. A
 //!   section must begin with the number that the one before left. Otherwise something changed
 //!   outside of sections, and the space is in doubt. The growth over a call's sections decides
@@ -311,7 +311,7 @@ impl FollowedSpace {
     }
 
     /// Whether no section overlaps the time since `from`, and the space was known before. All
-    /// records up to now must have been followed.
+    /// records up to the end of the reading must have been followed.
     pub(super) fn was_quiet(&self, from: u64) -> bool {
         self.open.is_none() && self.last < from && self.is_readable(from)
     }
@@ -398,7 +398,7 @@ impl FollowedSpace {
         self.due = now + (if soon { PAUSE_NS } else { every }).max(took.saturating_mul(SHARE));
     }
 
-    /// The next entry that can take effect. An unknown space drops all entries but readings.
+    /// The next entry that can take effect. In an unknown space, only readings can.
     pub(super) fn next(&mut self) -> Option<Entry> {
         if self.awaits_fork {
             return None;

@@ -179,7 +179,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Maps the ring of this event, which must outlive it. `bytes`: a power of two of pages.
+    /// Maps the ring of this event. The event must outlive it. `bytes`: a power of two of pages.
     pub(super) fn of(event: &Event, bytes: usize) -> io::Result<Ring> {
         let (fd, page) = (event.file.as_raw_fd(), page_size() as usize);
         // SAFETY: a new map at a place that the kernel chooses.

@@ -548,7 +548,7 @@ impl<'a> Session<'a> {
             if (1..SOON).contains(&place.tries) {
                 place.due = place.due.min(sys::now_ns() + took.max(1_000_000));
             }
-            // A reading that began before `read_all` is not the last one.
+            // A reading that ended before `read_all` began is not the last one.
             if taken.to < self.ending {
                 place.due = 0;
             }

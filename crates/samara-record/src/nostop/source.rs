@@ -7,7 +7,7 @@
 //! - **NOSTOP-ORDER-1** a record is returned once every ring has been drained after the record's
 //!   time, and at least [`SLACK_NS`] after that time. This gives each processor time to finish its
 //!   records. A record that is later still is counted as late. If BPF reports that something is
-//!   missing (BPF-ORDER-1), no record is returned until the next drain.
+//!   missing (BPF-ORDER-1), no record becomes ready until the next drain.
 //!   Records are sorted once per [`SLACK_NS`], so each is sorted at most twice, however often the
 //!   rings are drained.
 

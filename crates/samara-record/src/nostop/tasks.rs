@@ -98,9 +98,9 @@ struct Process {
 pub(super) enum Strangers {
     /// They belong to followed processes: their births were lost.
     AreOurs,
-    /// They belong to other processes: events are open for all tasks.
+    /// Events are open for all tasks: only records of followed processes count.
     AreNot,
-    /// They belong to followed processes, except this one.
+    /// Every process is followed except this one.
     But(Tid),
 }
 

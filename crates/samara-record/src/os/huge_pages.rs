@@ -33,7 +33,7 @@ impl Settings {
         Settings { huge, shared: File::open(format!("{DIR}/shmem_enabled")).ok(), sizes: sizes.collect() }
     }
 
-    /// The default size of the machine's huge pages in bytes; 0 if there are no huge pages.
+    /// The size of transparent huge pages in bytes; 0 if the machine has none.
     pub(crate) fn huge(&self) -> u64 {
         self.huge.map_or(0, PageSize::bytes)
     }

@@ -104,7 +104,7 @@ pub(crate) fn merges_pages() -> bool {
     unsafe { libc::prctl(GET_MEMORY_MERGE, 0, 0, 0, 0) == 1 }
 }
 
-/// The effective capabilities of a task that the model knows. Empty if they cannot be read, or if
+/// Those effective capabilities of a task that the model knows. Empty if they cannot be read, or if
 /// the task is in a user namespace other than the initial one.
 pub(crate) fn capabilities(tid: Tid) -> Caps {
     // The initial user namespace has a fixed inode.

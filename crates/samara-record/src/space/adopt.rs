@@ -73,7 +73,7 @@ const FIXED: Flags = Flags::SHARED
 
 impl Space {
     /// Reads the kernel's view of these ranges, which grow until no area extends beyond them
-    /// (ADOPT-2). `None`: the space does not exist any more.
+    /// (ADOPT-2). `None`: the task shows no areas any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let ranges = self.closed(ranges, &all, 0);
@@ -154,8 +154,8 @@ impl Space {
         steps
     }
 
-    /// Takes over the kernel's view of the whole space wherever the model differs. `None`: the
-    /// space does not exist any more.
+    /// Takes over the kernel's view of the whole space wherever the model differs. `None`: the task
+    /// shows no areas any more.
     pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
         let shown = self.look(tid, &[reach::ALL])?;
         let steps = self.adopt_shown(&shown);

@@ -136,8 +136,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
     let failed = (-4095..0).contains(&result);
     let nothing: Did = Some(Ok(Plan::default()));
     match d.call {
-        // Refused because too few huge pages are free, such a map has still emptied its place,
-        // which is longer than the requested length.
+        // A map in huge pages that is refused because too few are free has emptied its place, which
+        // is longer than the requested length.
         Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => None,
         // EIO: it may have set the policy without moving the pages.
         Call::Mbind if result == -i64::from(libc::EIO) => None,

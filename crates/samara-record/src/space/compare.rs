@@ -179,7 +179,7 @@ fn first_difference(model: &Model, kernel: &[KernelArea], (start, end): (u64, u6
             return Some(Mend::None(format!("only {who} has an area that starts at {}", range(first.0, first.1))));
         }
         let perms = model::perms(m.area.flags);
-        // Private maps of /dev/zero are always shown with offset 0.
+        // Private maps of /dev/zero may be shown with offset 0.
         let same_place = offset == k.offset
             || (k.offset == 0 && dev != (0, 0) && perms & crate::os::proc::SHARED == 0 && is_zero(&m));
         if perms != k.perms || dev != k.dev || inode != k.inode || !same_place {

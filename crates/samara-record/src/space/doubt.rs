@@ -18,7 +18,7 @@ use crate::space::{Returned, Space};
 pub(crate) struct Doubt {
     /// The place of the break, until the next `brk` shows it.
     pub(crate) brk: bool,
-    /// Whether later maps are locked, until the next map shows it.
+    /// How later maps are locked, until the next map shows it.
     pub(crate) locks: bool,
     /// Ranges with unknown memory policies. For an area of a file the kernel may show only the
     /// file's policy.

@@ -109,8 +109,8 @@ impl Space {
             self.not_finished("its last task was killed before it could be looked at", journal);
         }
         self.never_compared(journal);
-        // These calls were never compared with the kernel. Their tasks are gone, so that is no
-        // longer possible.
+        // These calls were never seen to agree with the kernel. Their tasks are gone, so this can
+        // no longer be decided.
         for call in std::mem::take(&mut self.pending) {
             self.report_call(&call, Attempt::default(), journal);
         }

@@ -292,8 +292,8 @@ impl Space {
         Compared::But(left)
     }
 
-    /// The difference between the model and a reading in these ranges, which no area crosses. Names
-    /// are compared if the ranges are the `whole` space.
+    /// The difference between the model and a reading in these ranges, whose ends no area crosses.
+    /// Names are compared if the ranges are the `whole` space.
     fn misfit(
         &mut self,
         reading: &Reading,
@@ -319,7 +319,7 @@ impl Space {
         }
     }
 
-    /// Compares these ranges, which no area crosses.
+    /// Compares these ranges, whose ends no area crosses.
     fn compare_gaps(&mut self, gaps: &[Range], kernel: &[KernelArea], who: Who, journal: &mut Journal<'_>) -> Found {
         let (mut attempt, mut found) = (Attempt::default(), Found::Equal);
         for gap in gaps {
@@ -338,7 +338,7 @@ impl Space {
         found
     }
 
-    /// Takes over the kernel's view of these ranges, which no area crosses.
+    /// Takes over the kernel's view of these ranges, whose ends no area crosses.
     fn adopt_gaps(&mut self, gaps: &[Range], kernel: &[KernelArea]) -> Vec<Step> {
         let heap = Heap::of(kernel).last();
         let steps = gaps.iter().flat_map(|gap| self.adopt_areas(*gap, within(kernel, *gap).to_vec())).collect();

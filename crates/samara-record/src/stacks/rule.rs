@@ -197,8 +197,8 @@ impl WithRow for Evaluate<'_, '_> {
     }
 }
 
-/// The registers of the caller by the frame pointer. `is_inner`: the thread, or a signal, is in
-/// this function, which may not have set the frame pointer yet. Then a return address (by
+/// The registers of the caller by the frame pointer. `is_inner`: the thread is in this function, or
+/// a signal interrupted it, so it may not have set the frame pointer yet. Then a return address (by
 /// `is_code`) on top of the stack leads to the caller.
 pub(super) fn guessed(
     regs: Registers,

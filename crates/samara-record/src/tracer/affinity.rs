@@ -78,7 +78,7 @@ impl Times {
     }
 
     /// Whether one processor would have been enough for both (with a tolerance of a tenth), and the
-    /// recorder used more than half of it.
+    /// recorder used at least half of what both used.
     fn fits_one(self) -> bool {
         (self.process + self.recorder) / 10 * 9 <= self.wall && self.process <= self.recorder
     }

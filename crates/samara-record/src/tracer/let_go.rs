@@ -120,7 +120,7 @@ impl Tracer<'_> {
         true
     }
 
-    /// Lets go of the tasks that have stopped. True: the wait is over.
+    /// Compares once all tasks are stopped or time is up, then detaches. True: the wait is over.
     pub(super) fn let_go(&mut self) -> bool {
         let ending: Vec<Tid> = self.ending.iter().map(|(tid, _)| *tid).collect();
         let Some(detaching) = self.attached.as_mut().and_then(|attached| attached.detaching.as_mut()) else {

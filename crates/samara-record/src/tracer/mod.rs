@@ -87,7 +87,7 @@ struct Flight {
     /// When the call was let into the kernel.
     go_ns: u64,
     held: bool,
-    /// Whether another call of the space was in the kernel at some moment of this one.
+    /// Whether another call of the space was in flight at some moment of this one.
     overlapped: bool,
     /// For a call that makes a task.
     creation: Option<Creation>,
@@ -139,7 +139,7 @@ struct Task {
     detached_status: Option<i32>,
     /// It waits in the kernel until its child of `vfork` has its own space.
     waits_for_child: bool,
-    /// It is at the entry of a call, stopped or just resumed.
+    /// It stopped at the entry of a call, and has not stopped since.
     at_entry: bool,
     request: StopRequest,
 }

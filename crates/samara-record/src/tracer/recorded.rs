@@ -5,8 +5,8 @@
 //! It knows only the names of programs. It does not know when the recording starts and stops
 //! (`switch`).
 //!
-//! - **FOLLOW-1** a space is recorded completely or not at all: its first event has all of its
-//!   areas. So every recorded space can be replayed.
+//! - **FOLLOW-1** a space is recorded from its first event on, which has all of its areas, or not
+//!   at all. So every recorded space can be replayed.
 //! - **FOLLOW-2** the end of a process is recorded if one of its spaces was. A process that loads a
 //!   program that is not followed has an `Exec` event without areas.
 //! - **FOLLOW-3** if a process that is not recorded shares a recorded space (`vfork`), its calls on

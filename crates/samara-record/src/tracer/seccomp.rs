@@ -15,7 +15,7 @@ const IF_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// The SECCOMP_RET_DATA of the recorder's stops. The program's own filters use other values.
+/// The SECCOMP_RET_DATA of the recorder's stops, to tell them from those of the program's filters.
 pub(crate) const DATA: u16 = 0x5a4d;
 const STOP: u32 = libc::SECCOMP_RET_TRACE | DATA as u32;
 

@@ -35,7 +35,7 @@ impl Switch {
         Switch { start_on, stop_on, phase: if start_on.is_some() { Phase::Waits } else { Phase::On } }
     }
 
-    /// The signals that the recorder handles.
+    /// The signals that start and stop the recording.
     pub(super) fn signals(&self) -> Vec<c_int> {
         self.start_on.into_iter().chain(self.stop_on).map(Signal::number).collect()
     }

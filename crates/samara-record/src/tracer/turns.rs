@@ -1,7 +1,7 @@
 //! Collects the reports of tasks first, then serves them in the order of their arrival.
 //!
-//! A wait for any task reports the most recently stopped one. If reports were served at once, a
-//! task that stops all the time would starve the others. So the reports of all stopped tasks are
+//! A wait for any task reports the youngest of the stopped ones. If reports were served at once, a
+//! task that stops all the time would starve older ones. So the reports of all stopped tasks are
 //! collected and served, before the next are collected. A lone task is waited for directly.
 //!
 //! - **TURNS-1** a task has one report in `heard`. A second one means that the task has left the

@@ -129,7 +129,7 @@ impl Folder {
         self.0.metadata().ok().map(|of| id(&of))
     }
 
-    /// The status of an entry or a link. `None`: it does not exist, or cannot be examined.
+    /// The status of an entry; a link is not followed. `None`: it does not exist or is not visible.
     pub(super) fn stat(&self, name: &OsStr) -> Option<FileStat> {
         fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
     }

@@ -176,7 +176,7 @@ impl Calls {
 }
 
 impl Reported {
-    /// Returns the new parts. A look at the slot that is older than the last one adds nothing. %%
+    /// Returns the new parts. A look at the slot that is older than the last one adds nothing.
     fn report(&mut self, call: &Call, out: &mut Vec<Record>) {
         if call.entered < self.entered || (call.entered == self.entered && (self.is_over || call.base < self.base)) {
             return;

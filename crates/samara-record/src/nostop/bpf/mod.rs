@@ -2,8 +2,8 @@
 //! perf events. Knows no order, and not what a record means.
 //!
 //! - **BPF-ORDER-1** [`Bpf::read`] returns everything up to a time: finished calls from the ring
-//!   (BPF-CALL-1), and the finished parts of long calls from their slots. A call's ring record
-//!   repeats the content of its slot; the repetition is dropped. `read` returns false if a slot was
+//!   (BPF-CALL-1), and what long calls did so far from their slots. A call's ring record repeats
+//!   the content of its slot; the repetition is dropped. `read` returns false if a slot was
 //!   changing, or if the ring has an incomplete record.
 //! - **BPF-ORDER-2** a loss lasts from the previous look at the loss counts to the present one.
 
