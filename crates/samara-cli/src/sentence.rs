@@ -158,6 +158,7 @@ fn apart(v: &Verdict) -> String {
     match why.as_slice() {
         ["protection"] => format!("{areas} would be {left}, if all had the same protection"),
         [] => format!("{areas} could be {left}, and nothing keeps them apart but that no call has touched them since"),
+        ["not-recorded"] => format!("{areas} are apart by something that was not recorded{}", gloss("not-recorded")),
         ["offset"] if v.moved => {
             format!("{areas} could be {left}, but for offset (moved memory keeps the offset that it had)")
         }

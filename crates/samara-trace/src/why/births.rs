@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
 use super::piece::{Act, FOUND, Piece};
-use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use crate::event::{AreaRecord, Event, EventKind, Step, StepKind, UNSURE};
 use crate::file::{Place, Replay, Space, call_name, span};
 use crate::held::{Held, Meter};
 use crate::uapi;
@@ -510,6 +510,15 @@ impl Births {
                     self.pieces.rewrite(range, |_, piece| piece.map(changed)).map_err(|_| AllocError)?;
                 }
                 _ => {}
+            }
+        }
+        if name == Some("mbind") && event.result == 0 && event.text == UNSURE {
+            let [start, bytes, ..] = event.args;
+            let unsure = |piece: &Held<Piece>| {
+                Held::new(Piece { flagged: Some(act), has_unsure_policy: true, ..**piece }, 1, &self.meter)
+            };
+            if let Some(range) = span(start, start.saturating_add(bytes)) {
+                self.pieces.rewrite(range, |_, piece| piece.map(unsure)).map_err(|_| AllocError)?;
             }
         }
         self.reconcile(event, act, event.kind == EventKind::Learnt)

@@ -127,3 +127,18 @@ fn what_areas_look_like_is_inferred() {
     let stacks = told(&world);
     assert_eq!((stacks[0].0, &*stacks[0].1, stacks[0].4), (VerdictKind::Concurrent, "thread-stacks", true));
 }
+
+/// What keeps memory apart after an `mbind` whose nodes were not read is not known. The recorder
+/// assumes something, and the call is named.
+#[test]
+fn an_mbind_that_was_not_read_is_named() {
+    let mut world = World::new();
+    world.map(1000, 1100, 3);
+    (0..50).for_each(|i| world.bind(1000 + 2 * i, 1001 + 2 * i));
+    let areas = (0..100).map(|i| apart(i, "anonymous-identity", 3)).collect();
+    world.event(EventKind::Learnt, None, 0, [0; 6], vec![], (1000, 1100), areas);
+    assert_eq!(told(&world), [(VerdictKind::KeptApart, "not-recorded".to_owned(), 100, 0, false)]);
+    let verdict = &world.why().verdicts[0];
+    let changed = verdict.parts.iter().find(|part| part.role == Role::Changed).unwrap();
+    assert_eq!(world.call(changed), Some(237));
+}

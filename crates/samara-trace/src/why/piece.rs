@@ -61,6 +61,8 @@ pub(super) struct Piece {
     pub(super) asked: Option<Act>,
     /// The event that last moved it.
     pub(super) moved: Option<Act>,
+    /// Its memory policy is not known: an `mbind` whose nodes were not read has set it.
+    pub(super) has_unsure_policy: bool,
     /// The event that mapped the memory in whose place it was mapped, by the same call.
     pub(super) over: Option<u64>,
     /// It was mapped locked, or only to reserve addresses.
@@ -77,6 +79,7 @@ impl Piece {
             locked: None,
             asked: None,
             moved: None,
+            has_unsure_policy: false,
             over: None,
             is_special: false,
         }
@@ -153,7 +156,8 @@ impl Piece {
 /// these where nothing else explains a boundary.
 pub(super) fn known<'a>([a, b]: [&'a AreaRecord; 2], [low, high]: [&Piece; 2]) -> Cow<'a, str> {
     if low.is_observed() && high.is_observed() {
-        return (&*b.apart).into();
+        let is_guess = (low.has_unsure_policy || high.has_unsure_policy) && b.apart == "anonymous-identity";
+        return if is_guess { NOT_RECORDED.into() } else { (&*b.apart).into() };
     }
     let is_assumed = |reason: &str| match reason {
         "anonymous-identity" | "anonymous-offset" | "open-file" => true,

@@ -8,6 +8,7 @@ use crate::survey::tests::anonymous;
 pub(super) const PAGE: u64 = 4096;
 pub(super) const MMAP: u32 = 9;
 pub(super) const MPROTECT: u32 = 10;
+const MBIND: u32 = 237;
 const MUNMAP: u32 = 11;
 pub(super) const MREMAP: u32 = 25;
 pub(super) const MADVISE: u32 = 28;
@@ -63,6 +64,10 @@ impl World {
             areas,
             ..Event::new(self.seq, kind)
         };
+        self.apply(event);
+    }
+
+    pub(super) fn apply(&mut self, event: Event) {
         self.seq += 1;
         self.replay.apply(&event).unwrap();
         self.origins.apply(&event, &self.replay);
@@ -127,6 +132,14 @@ impl World {
     /// Why it was as it was seen then, by what is known now.
     pub(super) fn why_of(&self, (look, areas): &(Look, Vec<AreaRecord>)) -> Why {
         look.why(areas, &self.origins, &Stacks::default(), self.now())
+    }
+
+    /// An `mbind` of pages whose nodes were not read.
+    pub(super) fn bind(&mut self, start: u64, end: u64) {
+        let args = [start * PAGE, (end - start) * PAGE, 2, 0x1000, 64, 0];
+        let (nr, text) = (Some(MBIND), crate::event::UNSURE.to_owned());
+        let new = Event::new(self.seq, EventKind::Call);
+        self.apply(Event { pid: 7, tid: 7, nr, args, text, entry_ns: self.now(), exit_ns: self.now(), ..new });
     }
 
     pub(super) fn call(&self, part: &Part) -> Option<u32> {
