@@ -20,8 +20,7 @@ use crate::summary::{self, reasons_text};
 use crate::{call_arguments, line};
 
 /// What is said of areas where events were lost.
-pub(crate) const INCOMPLETE: &str =
-    "events were lost before, or areas changed while they were read: there may be others, and other verdicts";
+pub(crate) const INCOMPLETE: &str = "events were lost, calls were unsure, or areas changed while they were read: there may be others, and other verdicts";
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;

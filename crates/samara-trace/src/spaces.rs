@@ -36,7 +36,7 @@ pub(crate) struct Most {
     pub(crate) program: String,
     pub(crate) ns: u64,
     pub(crate) areas: Vec<AreaRecord>,
-    /// Events were lost since the areas were last read.
+    /// The true areas may differ.
     pub(crate) is_incomplete: bool,
     /// Input of the analysis `why`. `None`: there was too much to follow.
     look: Option<Look>,

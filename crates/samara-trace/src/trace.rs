@@ -143,7 +143,8 @@ pub struct SpaceAt {
     pub ns: u64,
     /// Its areas, ascending.
     pub areas: Vec<AreaRecord>,
-    /// Events were lost since the areas were last read: the true areas may differ.
+    /// The true areas may differ: events were lost since they were last read, or the effect of a
+    /// call is not known.
     pub is_incomplete: bool,
     /// Why it has these areas.
     pub why: Why,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use samara::{RangeMap, Span};
 
 use super::MAX_REPLAY_MEMORY;
-use crate::event::{AreaRecord, Event, EventKind};
+use crate::event::{AreaRecord, Event, EventKind, UNSURE};
 use crate::held::{Held, Meter};
 
 /// Most bytes that an area takes, without the bytes of its texts: a reference-counted record, and
@@ -126,7 +126,9 @@ pub struct Space {
     /// How many areas it had when `is_at_peak` was last true.
     looked: u64,
     /// Events were lost, and it has not been read since.
-    is_incomplete: bool,
+    has_lost: bool,
+    /// A call had an effect that is not known, and the space has not been compared since.
+    is_unsure: bool,
 }
 
 /// A place in a file, or in memory without a name.
@@ -209,13 +211,18 @@ impl Replay {
         self.attach(event);
         let copy = self.copied(event)?;
         let parent = self.spaces.get(&event.args[0]).filter(|_| event.kind == EventKind::Fork);
-        let of_incomplete = parent.is_some_and(|parent| parent.is_incomplete);
+        let (of_lost, of_unsure) = parent.map_or((false, false), |parent| (parent.has_lost, parent.is_unsure));
+        let is_unsure = event.kind == EventKind::Call && event.text == UNSURE && event.window.is_none();
         if let Some(space) = self.spaces.get_mut(&event.space) {
             let before = (space.map.len() as u64, space.bytes);
             match event.kind {
-                EventKind::Found | EventKind::Exec => space.is_incomplete = false,
-                EventKind::Checked if event.goes_on() => space.is_incomplete = false,
-                _ => space.is_incomplete |= event.is_loss() || of_incomplete,
+                EventKind::Found | EventKind::Exec => (space.has_lost, space.is_unsure) = (false, false),
+                EventKind::Checked if event.goes_on() => (space.has_lost, space.is_unsure) = (false, false),
+                EventKind::Learnt if !event.is_loss() => space.is_unsure = false,
+                _ => {
+                    space.has_lost |= event.is_loss() || of_lost;
+                    space.is_unsure |= is_unsure || of_unsure;
+                }
             }
             if let Some((map, bytes)) = copy.filter(|_| space.map.is_empty()) {
                 (space.map, space.bytes) = (map, bytes);
@@ -437,9 +444,15 @@ impl Process {
 }
 
 impl Space {
-    /// Whether events were lost since its areas were last read: the true areas may differ.
+    /// Whether events were lost since its areas were last read.
+    pub fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
+    /// Whether the true areas may differ: events were lost since they were last read, or a call had
+    /// an effect that is not known.
     pub fn is_incomplete(&self) -> bool {
-        self.is_incomplete
+        self.has_lost || self.is_unsure
     }
 
     /// The areas, ascending.

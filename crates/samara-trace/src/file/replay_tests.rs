@@ -138,3 +138,21 @@ fn places_are_as_large_as_is_counted() {
     let all = size_of::<Held<Laid>>() + 3 * (16 + 16);
     assert!(all <= AREA as usize && size_of::<Arc<Laid>>() == 8, "{all}");
 }
+
+/// After a call whose effect is not known the areas may differ, until they are compared.
+#[test]
+fn areas_after_an_unsure_call_may_differ() {
+    let mut replay = Replay::default();
+    replay.apply(&begins(EventKind::Exec, 0, 1, vec![area(1, 0)])).unwrap();
+    let seen = |replay: &Replay| replay.space(1).map(|space| (space.is_incomplete(), space.has_lost()));
+    let unsure = |kind, text: &str| Event { space: 1, text: text.to_owned(), ..Event::new(9, kind) };
+    for compared in [EventKind::Learnt, EventKind::Exec] {
+        assert_eq!(seen(&replay), Some((false, false)));
+        replay.apply(&unsure(EventKind::Call, crate::event::UNSURE)).unwrap();
+        assert_eq!(seen(&replay), Some((true, false)));
+        replay.apply(&unsure(compared, "")).unwrap();
+    }
+    replay.apply(&unsure(EventKind::Learnt, crate::event::LOST)).unwrap();
+    replay.apply(&unsure(EventKind::Learnt, "")).unwrap();
+    assert_eq!(seen(&replay), Some((true, true)), "a boundary that was learnt shows nothing of what was lost");
+}

@@ -139,7 +139,8 @@ pub struct Largest {
     pub program: String,
     /// When the space had these areas, in nanoseconds since the recording began.
     pub ns: u64,
-    /// Events were lost since the areas were last read: the true areas may differ.
+    /// The true areas may differ: events were lost since they were last read, or the effect of a
+    /// call is not known.
     pub is_incomplete: bool,
     /// A description of the areas.
     pub survey: Survey,

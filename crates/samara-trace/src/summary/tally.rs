@@ -330,10 +330,10 @@ impl Tally {
         if matches!(event.kind, EventKind::Learnt | EventKind::Checked) {
             t.lost_events = t.lost_events.max(event.args[2]);
         }
-        let was_incomplete = |space| self.spaces.replay.space(space).is_some_and(|space| space.is_incomplete());
+        let had_lost = |space| self.spaces.replay.space(space).is_some_and(|space| space.has_lost());
         match event.kind {
             EventKind::Exec => t.execs += 1,
-            EventKind::Learnt if event.is_loss() => t.losses += u64::from(!was_incomplete(event.space)),
+            EventKind::Learnt if event.is_loss() => t.losses += u64::from(!had_lost(event.space)),
             EventKind::Learnt => t.learnt += 1,
             EventKind::Difference => t.differences += 1,
             EventKind::Checked => {
