@@ -101,7 +101,11 @@ where
     /// use samara_mm::{Config, FileId, MapRequest, Prot, SharedAddressSpace};
     /// let space = SharedAddressSpace::<FileId>::new(Config::default())?;
     /// let mut steps = Vec::new();
-    /// let mut caller = space.caller_with(|plan| Ok(steps.extend(plan.iter().copied()))).brief();
+    /// let caller = space.caller_with(|plan| {
+    ///     steps.extend(plan.iter().copied());
+    ///     Ok(())
+    /// });
+    /// let mut caller = caller.brief();
     /// caller.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
     /// drop(caller);
     /// assert_eq!(steps.len(), 1);

@@ -342,7 +342,11 @@ fn a_heap_at_the_end_of_a_leaf() {
             moves(Box::new(|to| drop(caller.brk(to).unwrap())));
         }
         let (calls, applied) = (Cell::new(0), Cell::new(0));
-        let mut caller = space.caller_with(|_| Ok(applied.set(applied.get() + 1))).brief();
+        let counted = |_: &Plan| {
+            applied.set(applied.get() + 1);
+            Ok(())
+        };
+        let mut caller = space.caller_with(counted).brief();
         moves(Box::new(|to| {
             let plan = caller.brk(to).unwrap();
             calls.set(calls.get() + u64::from(!plan.is_empty()));
