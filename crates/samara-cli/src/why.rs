@@ -173,7 +173,7 @@ pub(crate) fn advice(v: &Verdict, sites: Sites<'_>) -> Vec<String> {
     let call = last.and_then(|part| sites.site(part.site)).and_then(|site| site.nr).map(line::name);
     let one = |advice: &Advice| match *advice {
         Advice::GuardInstall { fewer } => Some(format!(
-            "madvise(MADV_GUARD_INSTALL) instead of {} would save {} here (from Linux 6.13 on)",
+            "madvise(MADV_GUARD_INSTALL) instead of {} would save {} here (from Linux 6.13 on); it discards what the pages hold",
             call.as_deref().unwrap_or("these calls"),
             plural(fewer, "area")
         )),

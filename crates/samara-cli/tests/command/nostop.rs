@@ -491,7 +491,7 @@ fn lost_events_are_reported() {
         let words = [&["why", path.to_str().unwrap(), "--pid", "101", "--at", &seq][..], more].concat();
         stdout(&run(dir.path(), &words))
     };
-    assert!(why(&[]).contains("  incomplete     events were lost before, "), "{}", why(&[]));
+    assert!(why(&[]).contains("  incomplete     events were lost, "), "{}", why(&[]));
     assert!(why(&["--json"]).contains("\"incomplete\": true"));
     let summary = run(dir.path(), &["summary", path.to_str().unwrap()]);
     assert!(said(&summary).contains("the areas of a space were not all known, 1 time, "), "{}", said(&summary));

@@ -18,7 +18,8 @@ pub enum Advice {
     /// memory around them would be one area for sure, whatever was written. Locked memory is left
     /// out, because the kernel refuses it; so are reservations (mapped without access, and with
     /// `MAP_NORESERVE`), stacks of threads, which get their guards from the C library, and memory
-    /// that was there when a recording began.
+    /// that was there when a recording began. An installed guard discards what its pages hold, so
+    /// guards are left out that get access again, as far as the trace shows that.
     GuardInstall {
         /// How many areas fewer there would be.
         fewer: u64,
@@ -71,7 +72,8 @@ impl Why {
 /// The number of areas that would go if this guard were installed in the accessible area around it:
 /// one for each neighbour that would join it.
 /// 0 if that is not sure.
-pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 {
+/// `later`: the origins at the end of the space or of the trace.
+pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births, later: &Births) -> u64 {
     let Some(guard) = areas.get(i) else { return 0 };
     let why = |area: &AreaRecord| -> Option<usize> {
         let all = || reasons(&area.apart);
@@ -90,6 +92,13 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 
     // Neighbours that are locked or reserved are apart by that too.
     let is_sure = births.pieces.get(guard.start).is_some_and(|(_, piece)| piece.takes_guards());
     if !is_anonymous(guard) || !is_sure {
+        return 0;
+    }
+    // A page that gets access again may hold data.
+    let own = |births: &Births| births.pieces.get(guard.start).map(|(_, piece)| **piece);
+    let made = own(births).map(|piece| piece.made);
+    let is_reopened = |piece: Piece| piece.is_reopened && Some(piece.made) == made;
+    if [births, later].into_iter().filter_map(own).any(is_reopened) {
         return 0;
     }
     // A guard that was mapped by itself beside memory that was there: a policy may keep them apart.

@@ -141,6 +141,40 @@ fn guards_are_no_cause_of_what_would_not_join() {
     assert_eq!(told(&moved), (0, 0));
 }
 
+/// An installed guard discards what its pages hold: pages that get access again may hold data.
+#[test]
+fn pages_that_get_access_again_are_no_guards_to_install() {
+    let guarded = || {
+        let mut world = World::new();
+        world.map_with(1000, 1400, 3, 0);
+        world.guards();
+        world
+    };
+    let saved = |why: Why| why.verdicts.into_iter().flat_map(|v| v.advice).collect::<Vec<_>>();
+    // They get it after the moment that is explained, at its end, or before.
+    let mut world = guarded();
+    let before = world.look();
+    assert_eq!(saved(world.why_of(&before)), [Advice::GuardInstall { fewer: 200 }]);
+    (0..60).for_each(|i| world.protect(1001 + i * 4, 1002 + i * 4, 3));
+    assert_eq!(saved(world.why_of(&before)), [Advice::GuardInstall { fewer: 80 }]);
+    world.guards();
+    assert_eq!(advice(&world), [Advice::GuardInstall { fewer: 80 }]);
+    let mut ended = guarded();
+    let (mut look, areas) = ended.look();
+    (0..60).for_each(|i| ended.protect(1001 + i * 4, 1002 + i * 4, 3));
+    look.note_end(0, &ended.origins);
+    ended.unmap(1000, 1400);
+    assert_eq!(saved(ended.why_of(&(look, areas))), [Advice::GuardInstall { fewer: 80 }]);
+    // Another mapping at the same place has nothing to do with it.
+    let mut world = guarded();
+    let before = world.look();
+    world.unmap(1000, 1400);
+    world.map_with(1000, 1400, 3, 0);
+    (0..2).for_each(|_| world.guards());
+    (0..60).for_each(|i| world.protect(1001 + i * 4, 1002 + i * 4, 3));
+    assert_eq!(saved(world.why_of(&before)), [Advice::GuardInstall { fewer: 200 }]);
+}
+
 /// A stack of a coroutine becomes one area with its guard, and one with the next.
 #[test]
 fn stacks_take_guards_too() {

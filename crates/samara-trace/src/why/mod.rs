@@ -32,7 +32,7 @@ mod tests;
 mod verdicts;
 
 pub use advice::Advice;
-use births::{Births, Course};
+use births::Births;
 pub use births::{Origins, Site};
 use callers::{Callers, Mapped};
 
@@ -276,8 +276,8 @@ pub(crate) struct Look {
     space: u64,
     births: Births,
     now_ns: u64,
-    /// What happened in the space up to its end, if that was seen.
-    whole: Option<Course>,
+    /// The origins at the end of the space, if that was seen.
+    last: Option<Births>,
 }
 
 impl Look {
@@ -285,13 +285,13 @@ impl Look {
     /// in nodes that are shared until they change, and count (BIRTHS-2) as long as this lives.
     pub(crate) fn of(space: u64, origins: &Origins, now_ns: u64) -> Option<Look> {
         let births = origins.space(space)?.snapshot().ok()?;
-        Some(Look { space, births, now_ns, whole: None })
+        Some(Look { space, births, now_ns, last: None })
     }
 
-    /// Notes what happened in a space that ends, if it is this one.
+    /// Copies the origins of a space that ends, if it is this one. Its pieces count (BIRTHS-2) too.
     pub(crate) fn note_end(&mut self, space: u64, origins: &Origins) {
         if let Some(births) = origins.space(space).filter(|_| self.space == space) {
-            self.whole = Some(births.course.clone());
+            self.last = births.snapshot().ok();
         }
     }
 
@@ -303,8 +303,8 @@ impl Look {
         let callers = Callers::new(sites, stacks);
         let kept = tables::kept(births, *now_ns, |site| callers.of(site));
         let [by_site, together] = &kept;
-        let now = || origins.space(self.space).map(|births| &births.course);
-        let course = self.whole.as_ref().or_else(now).unwrap_or(&births.course);
+        let later = self.last.as_ref().or_else(|| origins.space(self.space)).unwrap_or(births);
+        let course = &later.course;
         let is_late = |at: u64, end: u64| at >= end / 4 * 3;
         let goes_on = |kept: &Kept, all: Mapped| {
             let to_the_end = is_late(all.last, course.events) || is_late(all.last_ns, end_ns);
@@ -320,7 +320,7 @@ impl Look {
             going_on(together, Callers::mapped(sites, course, |site| callers.of(site))),
             going_on(by_site, Callers::mapped(sites, course, |site| site)),
         ];
-        let (verdicts, others) = verdicts::all(areas, births, &callers, &kept, &leaking);
+        let (verdicts, others) = verdicts::all(areas, [births, later], &callers, &kept, &leaking);
         Why {
             areas: areas.len() as u64,
             bytes: areas.iter().map(size).fold(0, u64::saturating_add),

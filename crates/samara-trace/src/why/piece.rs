@@ -10,7 +10,7 @@ use samara_mm::Advice;
 use crate::calls::{Sets, row_of};
 use crate::event::AreaRecord;
 use crate::file::{reason_name, reasons};
-use crate::survey::is_anonymous;
+use crate::survey::{ACCESS, is_anonymous};
 
 /// The reason of what no call and no file of `/proc` showed.
 pub(super) const NOT_RECORDED: &str = "not-recorded";
@@ -67,6 +67,10 @@ pub(super) struct Piece {
     pub(super) over: Option<u64>,
     /// It was mapped locked, or only to reserve addresses.
     pub(super) is_special: bool,
+    /// Its protection. `None`: not known.
+    pub(super) access: Option<u8>,
+    /// A call took its access, and a later one gave it access again.
+    pub(super) is_reopened: bool,
 }
 
 impl Piece {
@@ -82,6 +86,8 @@ impl Piece {
             has_unsure_policy: false,
             over: None,
             is_special: false,
+            access: None,
+            is_reopened: false,
         }
     }
 
@@ -108,10 +114,15 @@ impl Piece {
             // Of a userfaultfd.
             "close" => Piece { flagged: Some(act), ..self },
             _ => match row_of(call).map_or(Sets::Any, |row| row.sets) {
-                Sets::Protection => Piece { protected: Some(act), ..self },
+                Sets::Protection => {
+                    let access = args[2] as u8 & ACCESS;
+                    let is_closed = self.protected.is_some() && self.access == Some(0);
+                    let is_reopened = self.is_reopened || (is_closed && access != 0);
+                    Piece { protected: Some(act), access: Some(access), is_reopened, ..self }
+                }
                 Sets::Lock => Piece { locked: Some(act), ..self },
                 Sets::Policy | Sets::Flags => Piece { flagged: Some(act), ..self },
-                Sets::Any => Piece { protected: Some(act), flagged: Some(act), ..self },
+                Sets::Any => Piece { protected: Some(act), flagged: Some(act), access: None, ..self },
             },
         }
     }

@@ -43,6 +43,8 @@ const PARTS_OF_FILE: usize = 8;
 struct Scene<'a> {
     areas: &'a [AreaRecord],
     births: &'a Births,
+    /// At the end of the space, or of the trace.
+    later: &'a Births,
     callers: &'a Callers,
     found: BTreeMap<Cause, Evidence>,
     leaking: &'a [HashMap<u32, Kept>; 2],
@@ -54,17 +56,18 @@ struct Scene<'a> {
 
 /// The verdicts, and the number of areas that none of them explains. `kept`: for each site, and for
 /// each place, how much of its mapped memory is there. `leaking`: the same for places, and for
-/// single sites, whose mappings went on to the end and were not unmapped later either.
+/// single sites, whose mappings went on to the end and were not unmapped later either. `later`: the
+/// origins at the end.
 pub(super) fn all(
     areas: &[AreaRecord],
-    births: &Births,
+    [births, later]: [&Births; 2],
     callers: &Callers,
     kept: &[HashMap<u32, Kept>; 2],
     leaking: &[HashMap<u32, Kept>; 2],
 ) -> (Vec<Verdict>, u64) {
     let in_pieces = pieces(areas).iter().flat_map(|pieces| &pieces.areas).map(|area| area.start).collect();
     let code = areas.iter().filter(|a| a.inode != 0 && a.perms & 4 != 0).map(|a| (a.dev, a.inode)).collect();
-    let mut scene = Scene { areas, births, callers, found: BTreeMap::new(), leaking, in_pieces, code };
+    let mut scene = Scene { areas, births, later, callers, found: BTreeMap::new(), leaking, in_pieces, code };
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
     scene.holes();
@@ -199,7 +202,7 @@ impl<'a> Scene<'a> {
                 _ => [None, None],
             };
             let guards = is_closed && matches!(member.kind, PatternKind::GuardPages | PatternKind::ThreadStacks);
-            let installs = if guards { advice::installed(areas, i, self.births) } else { 0 };
+            let installs = if guards { advice::installed(areas, i, self.births, self.later) } else { 0 };
             let is_first = files.insert((area.dev, area.inode, area.perms & 4 != 0));
             // The guard comes first, with its stack above it.
             let stack = if is_closed { areas.get(i + 1).unwrap_or(area) } else { area };
