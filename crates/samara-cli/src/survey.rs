@@ -148,7 +148,7 @@ fn fragmented(h: &Holes) -> String {
     let (size, n) = h.common;
     let of = if n == h.times { format!("of {}", bytes(size)) } else { format!("({} of {})", count(n), bytes(size)) };
     let (start, end) = h.first;
-    let fewer = styled(BOLD, format!("without the holes there would be {} fewer", plural(h.times, "area")));
+    let fewer = styled(BOLD, format!("without the holes there would be at most {} fewer", plural(h.times, "area")));
     let (areas, holes, all) = (plural(h.areas, "area"), plural(h.times, "hole"), bytes(h.bytes));
     format!("{areas} around {holes} {of}, in all {all}, as where parts are unmapped; {fewer}; first {start:x}-{end:x}")
 }
