@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Conventions that a script can hold: lengths of files, lines and headings, no blanket
-# `allow(dead_code)`, no short times in tests, every script of ci/ in CONTRIBUTING.md, current lock
-# files. Prints every violation, then fails.
+# `allow(dead_code)`, actors with a name, no short times in tests, every script of ci/ in
+# CONTRIBUTING.md, current lock files. Prints every violation, then fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -68,7 +68,7 @@ awk '
 ' "${documents[@]}" "${rust[@]}" | violations "headings of over eight words"
 
 # An actor has a name: no thread, no other call, the first request.
-{ git grep -nwiE 'nobody|somebody|whoever' -- '*.rs' '*.md' '*.sh' '*.py' '*.c' '*.js' '*.html' ':!lab' || true; } |
+{ git grep --untracked -nwiE 'nobody|somebody|whoever' -- '*.rs' '*.md' '*.sh' '*.py' '*.c' '*.js' '*.html' ':!lab' || true; } |
     { grep -vE '\.rs:[0-9]+: *(fn nobody|const NOBODY|text: "an area|command\.uid|\("follow_a)|conventions\.sh' || true; } | sed 's/^/  /' |
     violations "actors without a name"
 

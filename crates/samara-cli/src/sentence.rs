@@ -33,18 +33,12 @@ pub(crate) fn sentence(v: &Verdict) -> String {
             };
             format!("{areas} with {} of {common} between them; {without}", plural(v.times, "guard"))
         }
-        (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => format!(
-            "{areas} of a file mapped twice, writable and executable (a JIT); mapped in one piece there would be {fewer} fewer"
-        ),
+        (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => double_mapped(&areas, &fewer),
         (VerdictKind::KeptApart, Some(PatternKind::Relro)) => format!(
             "{} of libraries, read-only after relocation (RELRO); without it there would be {fewer} fewer",
             plural(v.times, "part")
         ),
-        (VerdictKind::KeptApart, Some(PatternKind::FileViews)) => format!(
-            "{areas} are pieces of one file ({}) in {}; mapped in larger pieces there would be {fewer} fewer",
-            short(&clean(&v.file)),
-            plural(v.times, "view")
-        ),
+        (VerdictKind::KeptApart, Some(PatternKind::FileViews)) => file_views(v, &areas, &fewer),
         (VerdictKind::KeptApart, _) => apart(v),
         (VerdictKind::Fragmented, _) => format!(
             "{areas} around {} of {common} (in all {all}), where parts were unmapped; without the holes there would be {fewer} fewer",
@@ -94,18 +88,12 @@ fn inferred(v: &Verdict) -> String {
             "{areas} with {} of {common} between them; without the guards there would be at most {fewer} fewer",
             plural(v.times, "guard")
         ),
-        (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => format!(
-            "{areas} of a file mapped twice, writable and executable (a JIT); mapped in one piece there would be at most {fewer} fewer"
-        ),
+        (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => double_mapped(&areas, &format!("at most {fewer}")),
         (VerdictKind::KeptApart, Some(PatternKind::Relro)) => format!(
             "{areas} around {} of libraries that look read-only after relocation (RELRO); without it there would be at most {fewer} fewer",
             plural(v.times, "part")
         ),
-        (VerdictKind::KeptApart, Some(PatternKind::FileViews)) => format!(
-            "{areas} are pieces of one file ({}) in {}; mapped in larger pieces there would be at most {fewer} fewer",
-            short(&clean(&v.file)),
-            plural(v.times, "view")
-        ),
+        (VerdictKind::KeptApart, Some(PatternKind::FileViews)) => file_views(v, &areas, &format!("at most {fewer}")),
         (VerdictKind::KeptApart, _) => match why.as_slice() {
             ["protection"] => {
                 format!("{areas} differ in protection; with the same one there would be at most {fewer} fewer")
@@ -137,6 +125,22 @@ fn inferred(v: &Verdict) -> String {
         }
         _ => format!("{areas} look like {} of {common}, with their guards", plural(v.times, "thread stack")),
     }
+}
+
+/// `areas` are the areas as words, `fewer` is how many would go.
+fn double_mapped(areas: &str, fewer: &str) -> String {
+    format!(
+        "{areas} of a file mapped twice, writable and executable (a JIT); mapped in one piece there would be {fewer} fewer"
+    )
+}
+
+/// As [`double_mapped`].
+fn file_views(v: &Verdict, areas: &str, fewer: &str) -> String {
+    format!(
+        "{areas} are pieces of one file ({}) in {}; mapped in larger pieces there would be {fewer} fewer",
+        short(&clean(&v.file)),
+        plural(v.times, "view")
+    )
 }
 
 /// Heaps of malloc, with the number of arenas if a thread mapped several heaps.

@@ -388,15 +388,21 @@ fn the_start_is_told() {
     }
 }
 
+/// Watches this process, and its messages.
+fn watching(state: &Path, every: &str) -> (Running, BufReader<ChildStderr>) {
+    let mut command = samara();
+    command.args(["watch", "--json", "--every", every, "--budget", "100", "--state"]).arg(state);
+    command.args(["--pid", &std::process::id().to_string()]);
+    let mut watch = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let messages = BufReader::new(watch.0.stderr.take().unwrap());
+    (watch, messages)
+}
+
 /// A reader that takes one line and leaves, as `head` does: what is kept does not depend on it.
 #[test]
 fn watching_goes_on_without_its_reader() {
     let dir = tempfile::tempdir().unwrap();
-    let (state, pid) = (dir.path().join("state"), std::process::id().to_string());
-    let mut command = samara();
-    command.args(["watch", "--json", "--every", "100ms", "--budget", "100", "--pid", &pid, "--state"]).arg(&state);
-    let mut watch = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    let mut messages = BufReader::new(watch.0.stderr.take().unwrap());
+    let (mut watch, mut messages) = watching(&dir.path().join("state"), "100ms");
     let mut line = String::new();
     BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with('{'), "{line}");
@@ -408,11 +414,7 @@ fn watching_goes_on_without_its_reader() {
 #[test]
 fn watching_goes_on_while_its_reader_stands() {
     let dir = tempfile::tempdir().unwrap();
-    let (state, pid) = (dir.path().join("state"), std::process::id().to_string());
-    let mut command = samara();
-    command.args(["watch", "--json", "--every", "10ms", "--budget", "100", "--pid", &pid, "--state"]).arg(&state);
-    let mut watch = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    let mut messages = BufReader::new(watch.0.stderr.take().unwrap());
+    let (mut watch, mut messages) = watching(&dir.path().join("state"), "10ms");
     let lines = watch.0.stdout.take().unwrap();
     told(&mut messages, "standard output is not read: watching goes on");
     assert_eq!(watch.end(), Some(0));

@@ -282,8 +282,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             && !area.is_anonymous()
     }
 
-    /// Makes the checks that come before any change, except those of the source's attributes. In
-    /// releases that look for the source first, it checks that there is one.
+    /// Makes the checks that come before any change, except those of the source's attributes. Some
+    /// releases look for the source first: for them it also checks that the source is mapped.
     fn check_order(&self, r: &RemapRequest) -> Result<(), Errno> {
         if !self.aligned(r.old) || r.new_len == 0 {
             return Err(Errno::EINVAL);

@@ -19,8 +19,8 @@ pub(crate) fn add_fenced(word: &AtomicU64, more: u64) {
     word.fetch_add(more, Ordering::SeqCst);
 }
 
-/// Loads a word that only this thread stores to, or of which other threads change only bits that
-/// the caller ignores. (Models replace this.)
+/// Loads a word that only this thread stores to. Other threads may change bits that the caller
+/// ignores. (Models replace this.)
 #[inline]
 pub(crate) fn load_own(word: &AtomicU64) -> u64 {
     word.load(Ordering::Relaxed)

@@ -365,7 +365,7 @@ fn what_apply_refuses_has_not_happened() {
     };
     space.exclusive(set).unwrap();
     space.map(&rw(BASE + 64 * PAGE, 4)).unwrap();
-    // So that there is more than one leaf.
+    // 100 areas are several leaves.
     (1..100).for_each(|n| drop(space.map(&rw(BASE + (100 + n * 4) * PAGE, 1)).unwrap()));
     let before = space.snapshot().unwrap();
     for is_brief in [false, true] {

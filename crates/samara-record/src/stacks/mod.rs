@@ -221,7 +221,7 @@ impl Stacks {
             };
             match module.process {
                 Some(process) => {
-                    // 0 means that there is no time.
+                    // 0: no time.
                     let since_start = |since: u64| match since {
                         0 => 0,
                         since => sys::machine_ns(since).saturating_sub(start_ns),

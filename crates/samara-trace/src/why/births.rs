@@ -515,7 +515,8 @@ impl Births {
         if name == Some("mbind") && event.result == 0 && event.text == UNSURE {
             let [start, bytes, ..] = event.args;
             let unsure = |piece: &Held<Piece>| {
-                Held::new(Piece { flagged: Some(act), has_unsure_policy: true, ..**piece }, 1, &self.meter)
+                let piece = Piece { has_unsure_policy: true, ..piece.after(act, "mbind", &event.args) };
+                Held::new(piece, 1, &self.meter)
             };
             if let Some(range) = span(start, start.saturating_add(bytes)) {
                 self.pieces.rewrite(range, |_, piece| piece.map(unsure)).map_err(|_| AllocError)?;

@@ -36,16 +36,16 @@ pub(super) fn joins(births: &Births, at: u64, is_written: bool) -> Option<bool> 
     Some(!is_inherited && !is_between())
 }
 
-/// The number of sides at which a guard would join its neighbours, had it their protection. Those
-/// of which that is not known count if `may_join`.
+/// The number of sides at which a guard would join its neighbours, had it their protection. A side
+/// where this is not known counts if `may_join`.
 pub(super) fn sides(births: &Births, guard: &AreaRecord, may_join: bool) -> u64 {
     let had_access = births.pieces.get(guard.start).is_none_or(|(_, piece)| piece.protected.is_some());
     let sides = [joins(births, guard.start, true), joins(births, guard.end, had_access)];
     sides.into_iter().filter(|joins| joins.unwrap_or(may_join)).count() as u64
 }
 
-/// Whether the mapping of which `piece` begins at an address ends where another one was there
-/// before, or may have been.
+/// Whether the mapping of `piece`, which begins at `at`, ends at an older mapping, or at an address
+/// that had one.
 fn ends_at_earlier(births: &Births, at: u64, piece: &Piece) -> bool {
     let mut end = at;
     for (span, next) in births.pieces.range(at..) {

@@ -1,4 +1,4 @@
-//! Tests of which batches a look for writers covers (LIMBO-2).
+//! Tests that a look for writers covers the right batches (LIMBO-2).
 
 use super::*;
 use crate::node::shape::Normal;

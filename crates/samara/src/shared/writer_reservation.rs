@@ -72,7 +72,7 @@ struct Need {
 }
 
 impl Need {
-    /// The need of `stores` stores, each of which meets at most `most` entries.
+    /// The memory that `stores` stores need, if each meets at most `most` entries.
     #[inline]
     fn new<K: Key, V, S: Shape>(tree: &Tree<K, V, S>, thinned: bool, stores: usize, most: usize) -> Self {
         let within = if thinned {
