@@ -233,30 +233,33 @@ where
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
         let record = leaf.record;
-        let moved;
-        let first = if leaf.first.brk.is_none_or(|brk| brk == self.current_break()) {
-            leaf.first
-        } else {
-            moved = self.reach_now(&mut stage, leaf, reach);
-            let Some(moved) = &moved else { return Attempt::Outdated };
-            moved
-        };
-        let (mut before, mut window, mut is_plain) = (Counters::default(), (first.start, first.end), true);
-        for (place, area) in stage.before() {
-            window = (window.0.min(place.first), window.1.max(place.last + 1));
-            is_plain &= area.extra == 0 && !area.flags.contains(Flags::HUGETLB) && !self.inherited.is_inherited(area);
-            before.add(&Counters::of(area.flags, place.last - place.first + 1));
-        }
         let page = self.config.page_size.bytes();
-        let locked = Span::new(window.0.saturating_sub(page), window.1.saturating_add(page) - 1);
-        // Loaded in the stage, which has seen all earlier publications of this leaf: a caller that
-        // links an area sets this flag before it publishes the area.
-        let has_links = self.map.may_have_links();
-        if !is_plain || has_links || self.is_asked_for(record.rank, locked) {
-            return Attempt::NeedsWhole;
+        let (mut first, mut before, mut window, mut locked);
+        first = *leaf.first;
+        loop {
+            let mut is_plain = true;
+            (before, window) = (Counters::default(), (first.start, first.end));
+            for (place, area) in stage.before() {
+                window = (window.0.min(place.first), window.1.max(place.last + 1));
+                is_plain &=
+                    area.extra == 0 && !area.flags.contains(Flags::HUGETLB) && !self.inherited.is_inherited(area);
+                before.add(&Counters::of(area.flags, place.last - place.first + 1));
+            }
+            locked = Span::new(window.0.saturating_sub(page), window.1.saturating_add(page) - 1);
+            // Loaded in the stage, which has seen all earlier publications of this leaf: a caller
+            // that links an area sets this flag before it publishes the area.
+            let has_links = self.map.may_have_links();
+            if !is_plain || has_links || self.is_asked_for(record.rank, locked) {
+                return Attempt::NeedsWhole;
+            }
+            // After the look at range locks: a call that had one has stored its break.
+            if first.brk.is_none_or(|brk| brk == self.current_break()) {
+                break;
+            }
+            let Some(moved) = self.reach_now(&mut stage, leaf, reach) else { return Attempt::Outdated };
+            first = moved;
         }
-        // After the look at range locks: a call that had one has stored its break.
-        if !self.is_still_the_reach(first, reach) {
+        if first.looked && !self.is_still_the_reach(&first, reach) {
             return Attempt::Outdated;
         }
         let brk = self.current_break();
@@ -278,7 +281,7 @@ where
             let new = (stage.copy().len() + before.1).saturating_sub(stage.len_before());
             let held = Held::take(self, record, locked, leaf.deadline);
             let kept = stage.keep();
-            *leaf.later = Some((held, Ran { window, before, new, plan, reach: *first, changed, kept }));
+            *leaf.later = Some((held, Ran { window, before, new, plan, reach: first, changed, kept }));
             return Attempt::NeedsWhole; // ignored: `later` is set
         }
         let Some(changed) = changed else { return Attempt::NeedsWhole };
@@ -288,7 +291,7 @@ where
             return Attempt::NeedsWhole;
         }
         let new_brk = Some(new_brk).filter(|new| first.brk.is_some() && *new != brk);
-        let all = marks(plan, changed, first);
+        let all = marks(plan, changed, &first);
         let marked = all.map(|all| Marked::raise(&self.marks, record.changes()[0], all));
         if all.is_some_and(|all| !self.is_free_of_faults(all)) {
             return Attempt::NeedsWhole;
@@ -313,7 +316,7 @@ where
             if !stage.commit(then) {
                 return Attempt::NeedsWhole; // it does not fit, or there is no memory
             }
-            *leaf.regroups = (moves_end && leaf.misfits.is_second(window.0)).then_some(*first);
+            *leaf.regroups = (moves_end && leaf.misfits.is_second(window.0)).then_some(first);
         } else {
             then();
             drop(stage);
@@ -452,15 +455,9 @@ where
         (is_covered && !now.whole && stage.aim(Span::new(now.start, now.end - 1))).then_some(now)
     }
 
-    /// Whether the reach is still the one that was computed before the leaf was staged.
+    /// Whether a reach computed from the areas, before the leaf was staged, is still the same.
     #[inline]
     fn is_still_the_reach(&self, first: &Reach, reach: &dyn Fn(&Self) -> Reach) -> bool {
-        if first.brk.is_some_and(|brk| brk != self.current_break()) {
-            return false;
-        }
-        if !first.looked {
-            return true;
-        }
         let now = reach(self);
         let is_within = now.growth.bytes <= first.growth.bytes && (first.growth.locks || !now.growth.locks);
         (now.start, now.end, now.whole, now.keeps_faults) == (first.start, first.end, false, first.keeps_faults)
