@@ -181,9 +181,10 @@ sum() { # LOG PART
     awk -v part="$2" '$1 == "@@" && $2 == "result" && $3 == part { n++; sum += $6 } END { print n ? sum : "-" }' "$1"
 }
 
-# The lists of packages are a day old at most, where the mirror answers.
+# The lists of packages are a day old at most, where the mirror answers, and of this folder: apt's
+# configuration has whole paths.
 update_of_the_day() {
-    [ -n "$(find "$work/list" -mmin -1440 2>/dev/null)" ] || update || {
+    { [ -n "$(find "$work/list" -mmin -1440 2>/dev/null)" ] && grep -qsF "\"$work/apt/lists\"" "$work/apt/apt.conf"; } || update || {
         [ -s "$work/list" ] || skip kernels "no list of Debian's kernels: this machine's apt has no Debian mirror, or it does not answer"
         echo "kernels: no new list of kernels; that of $(date -r "$work/list" +%F) is used"
     }
