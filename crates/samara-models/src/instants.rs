@@ -20,7 +20,7 @@ struct Shared {
 impl Shared {
     /// Publishes these words as one.
     fn publish(&self, thread: usize, words: &[usize]) {
-        let publication = self.counts[thread].publish();
+        let publication = self.counts[thread].begin();
         words.iter().for_each(|word| self.words[*word].store(1, Ordering::Relaxed));
         drop(publication);
     }

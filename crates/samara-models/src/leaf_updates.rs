@@ -36,7 +36,7 @@ enum Update {
 
 struct Shared {
     gate: WriterGate<()>,
-    asked: Marks,
+    request_marks: Marks,
     requests: [Request; 3],
     leaf: Mutex<()>,
     /// Watched: a read beside a write fails, and so do two writes.
@@ -54,7 +54,7 @@ impl Shared {
 
     fn leave(&self, rank: usize) {
         self.requests[rank].leave();
-        self.asked.lower(Changing { start: 0, end: PAGE });
+        self.request_marks.lower(Changing { start: 0, end: PAGE });
     }
 
     /// Whether it has changed the page.
@@ -63,7 +63,7 @@ impl Shared {
         let leaf = self.leaf.lock().unwrap();
         let mut others = self.requests.iter().enumerate().filter(|(other, _)| *other != rank);
         let here = Changing { start: 0, end: PAGE };
-        if self.asked.may_meet(here) && others.any(|(_, other)| other.may_meet(Self::spans())) {
+        if self.request_marks.may_meet(here) && others.any(|(_, other)| other.may_meet(Self::spans())) {
             return false;
         }
         if !holds {
@@ -71,7 +71,7 @@ impl Shared {
             return true;
         }
         self.requests[rank].hold(Self::spans());
-        self.asked.raise(here);
+        self.request_marks.raise(here);
         drop(leaf);
         drop(inside);
         self.change();
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     fn ask(&self, rank: usize) {
-        self.asked.raise(Changing { start: 0, end: PAGE });
+        self.request_marks.raise(Changing { start: 0, end: PAGE });
         hold_after(&self.requests, rank, Self::spans(), || self.gate.pass());
         self.change();
         self.leave(rank);
@@ -103,7 +103,7 @@ fn updates(name: &str, preemptions: usize, updates: &'static [Update]) {
     model(name, Some(preemptions), move || {
         let shared = Arc::new(Shared {
             gate: WriterGate::new(),
-            asked: Marks::new(),
+            request_marks: Marks::new(),
             requests: Default::default(),
             leaf: Mutex::new(()),
             page: Body::of(0),
@@ -124,7 +124,7 @@ fn updates(name: &str, preemptions: usize, updates: &'static [Update]) {
         own();
         others.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(shared.page.read() as usize, updates.len());
-        assert!(shared.asked.are_lowered(), "nothing is left behind");
+        assert!(shared.request_marks.are_lowered(), "nothing is left behind");
     });
 }
 

@@ -231,8 +231,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
 
     /// The reach of a call that maps this range, of `file` or anonymous.
     pub(crate) fn mapping(&self, start: u64, len: u64, locks: bool, file: Option<&B>) -> Reach {
-        let asks = file.is_some_and(|file| file.links().is_some());
-        Reach { asks, ..self.growing(start, len, locks) }
+        let may_wait = file.is_some_and(|file| file.links().is_some());
+        Reach { may_wait, ..self.growing(start, len, locks) }
     }
 
     /// `mprotect`.
@@ -506,7 +506,7 @@ where
             });
             let reach = |space: &SharedAddressSpace<B, R, W>| space.reach_of_remap(old, old_len, new_len);
             let (thread, mut apply) = self.parts();
-            if let Some(done) = space.update_range(thread, &reach, deadline, &mut apply, &mut stay) {
+            if let Some(done) = space.update_near(thread, &reach, deadline, &mut apply, &mut stay) {
                 return stay.after(done);
             }
         }

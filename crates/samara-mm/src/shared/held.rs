@@ -38,7 +38,7 @@ pub(crate) const IN_LINE: u32 = 0;
 /// The `round` that makes [`Wait::pause`] nap.
 const NAP: u32 = 128;
 
-/// A range lock.
+/// A range lock, or while `wait` runs a request for one.
 pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     shared: &'s SharedAddressSpace<B, R, W>,
     pub(crate) record: &'s CallRecord<B, W>,
@@ -68,9 +68,9 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         let mut patience = if deadline.is_some() { IN_LINE } else { patience };
         let mut has_waited = false;
         loop {
-            each(spans).for_each(|range| shared.asked.raise(range)); // LEAF-UPDATE-1
+            each(spans).for_each(|range| shared.request_marks.raise(range)); // LEAF-UPDATE-1
             let turn = record.request.ask(record.rank, spans, mode, || shared.requests());
-            let held = Held::granted(shared, record, deadline);
+            let held = Held::of_request(shared, record, deadline);
             shared.map.wait_for_writers(); // LEAF-UPDATE-1
             let Some(before) = held.last_before(&turn) else { return Ok(held) };
             if !mem::replace(&mut has_waited, true) {
@@ -84,9 +84,9 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         }
     }
 
-    /// The range lock of the record's request, which is granted or will be.
+    /// Owns the record's request, which is queued or granted.
     #[inline]
-    fn granted(
+    fn of_request(
         shared: &'s SharedAddressSpace<B, R, W>,
         record: &'s CallRecord<B, W>,
         deadline: Option<Duration>,
@@ -105,8 +105,8 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
     ) -> Self {
         let spans = Spans::one(span);
         record.request.hold(spans);
-        each(spans).for_each(|range| shared.asked.raise(range));
-        Held::granted(shared, record, deadline)
+        each(spans).for_each(|range| shared.request_marks.raise(range));
+        Held::of_request(shared, record, deadline)
     }
 
     /// Gives it the thread's work, which was taken out of its record (RECORD-2).
@@ -122,7 +122,8 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         range_lock::last_before(turn, others, W::pause)
     }
 
-    /// Withdraws the request; waits until the other one is gone, or the patience (HELD-2).
+    /// Withdraws the request, and waits until the other one is out of the way, or patience is used
+    /// up (HELD-2).
     #[cold]
     fn stand_aside(self, turn: &Turn, before: Before<'s>, patience: &mut u32) {
         drop(self);
@@ -304,7 +305,7 @@ where
     fn leave(&self, record: &CallRecord<B, W>) {
         let spans = record.request.spans();
         let is_watched = record.request.leave();
-        each(spans).for_each(|range| self.asked.lower(range)); // LEAF-UPDATE-1
+        each(spans).for_each(|range| self.request_marks.lower(range)); // LEAF-UPDATE-1
         if is_watched {
             self.wake(record.rank);
         }

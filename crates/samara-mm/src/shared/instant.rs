@@ -51,14 +51,14 @@ pub(crate) fn now<'p>(mut all: impl Iterator<Item = &'p Published>) -> Option<In
 /// the counts of all threads.
 #[inline]
 pub(crate) fn is_still<'p>(all: impl Iterator<Item = &'p Published>, instant: Instant) -> bool {
-    fence(Ordering::Acquire); // with the fence in `publish`
+    fence(Ordering::Acquire); // with the fence in `begin`
     all.fold(0_u64, |sum, published| sum.wrapping_add(published.0.load(Ordering::Relaxed))) == instant.0
 }
 
 impl Published {
     /// Begins a publication of the thread whose count this is.
     #[inline]
-    pub(crate) fn publish(&self) -> Publication<'_> {
+    pub(crate) fn begin(&self) -> Publication<'_> {
         let count = load_own(&self.0);
         self.0.store(count.wrapping_add(1), Ordering::Relaxed);
         // Release, with the fence in `is_still`: a thread that sees a store that follows finds the

@@ -8,9 +8,9 @@ fn an_instant_is_confirmed_until_somebody_publishes() {
     let now = || instant::now(counts.iter());
     let before = now().unwrap();
     assert!(instant::is_still(counts.iter(), before));
-    let publication = counts[0].publish();
+    let publication = counts[0].begin();
     assert!(!instant::is_still(counts.iter(), before) && now().is_none());
-    let other = counts[1].publish();
+    let other = counts[1].begin();
     drop(publication);
     assert!(now().is_none(), "one of two is under way");
     drop(other);
@@ -30,7 +30,7 @@ fn what_is_confirmed_is_of_one_instant() {
             let (counts, words) = (&counts, &words);
             scope.spawn(move || {
                 for round in 1..=ROUNDS {
-                    let publication = counts[writer].publish();
+                    let publication = counts[writer].begin();
                     words[2 * writer].store(round, Ordering::Relaxed);
                     words[2 * writer + 1].store(round, Ordering::Relaxed);
                     drop(publication);

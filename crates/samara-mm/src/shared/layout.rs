@@ -38,8 +38,8 @@ impl SharedLayout {
 
     /// Begins a change (LAYOUT-1).
     #[inline]
-    pub(crate) fn publish(&self) -> Publication<'_> {
-        self.published.publish()
+    pub(crate) fn begin_change(&self) -> Publication<'_> {
+        self.published.begin()
     }
 
     #[inline]

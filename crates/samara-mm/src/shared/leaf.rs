@@ -19,18 +19,18 @@
 //! embedder apply the plan. At the end the copy replaces the leaf if that leaf is still in the
 //! tree; otherwise the update stores the areas that the call has changed.
 //!
-//! - **LEAF-UPDATE-1** A thread that requests a range lock raises the marks of `asked`, stores its
+//! - **LEAF-UPDATE-1** A thread that requests a range lock raises the `request_marks`, stores its
 //!   request, waits until the stages that have begun are over, and then looks at other requests. A
 //!   stage loads those marks, and the requests if a mark is raised. Each side stores before it
 //!   loads, with a full fence between. So either the stage sees the request and gives up, or the
 //!   requesting thread waits for the end of the stage.
 //! - **LEAF-UPDATE-2** The break is stored before the lock of the leaf's parent is released, or the
-//!   range lock. The windows of two calls that use the break share a page. So both take the same
-//!   lock, or that of the node that replaced the parent, or one sees the other's range lock.
+//!   range lock. The windows of two calls that use the break share a page. So the parent's lock, or
+//!   that of its replacement, excludes one of them, or a range lock does.
 //! - **LEAF-UPDATE-3** A stage waits only for other stages and stores of the tree, as every store
 //!   does; any other obstacle makes it give up before it has changed anything. The embedder's code
-//!   that runs meanwhile waits for no call ([`Backing`], `Reach::asks`, a brief apply). So a thread
-//!   may wait for a stage, or for its lock, without deadlock.
+//!   that runs meanwhile waits for no call ([`Backing`], `Reach::may_wait`, a brief apply). So a
+//!   thread may wait for a stage, or for its lock, without deadlock.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -59,8 +59,8 @@ const LOOKS: u32 = 64;
 /// An area and its span.
 type Entry<'a, B> = (Span, &'a Area<B>);
 
-/// The state of an update of one leaf.
-struct Leaf<'a, 'e, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
+/// What an update of one leaf uses besides the space and the stage.
+struct LeafUpdate<'a, 'e, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     record: &'s CallRecord<B, W>,
     first: &'a Reach,
     since: &'a mut Since,
@@ -159,8 +159,7 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Makes a call in one leaf. Calls `confirm` after the change is marked. `NeedsWhole`: the call
-    /// needs more than a leaf, or has to wait; nothing has happened.
+    /// Makes a call in one leaf. Calls `confirm` after the change is marked.
     #[allow(clippy::too_many_arguments)] // each is a step of its own
     pub(crate) fn update_leaf<'s>(
         &'s self,
@@ -173,22 +172,22 @@ where
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
         self.leave_leaked(record);
-        // Dropped after `kept`: dropping it may wait for the lock of the space, and the holder of
+        // Dropped after `works`: dropping it may wait for the lock of the space, and the holder of
         // that lock may wait for the record's work.
         let mut later = None;
         // RECORD-2: only the holder of the whole space also takes it, for a moment.
-        let Some(mut kept) = record.work.try_lock() else { return Attempt::NeedsWhole };
-        let [work] = &mut **kept else { return Attempt::NeedsWhole };
+        let Some(mut works) = record.work.try_lock() else { return Attempt::NotHere };
+        let [work] = &mut **works else { return Attempt::NotHere };
         let first = reach(self);
-        if first.whole || first.asks || !work.covers(&first.growth) {
-            return Attempt::NeedsWhole;
+        if first.whole || first.may_wait || !work.covers(&first.growth) {
+            return Attempt::NotHere;
         }
         let Work { space, since, credit, misfits, .. } = work;
         if !space.areas.is_empty() {
             space.areas.clear(); // a call has panicked
         }
         let mut regroups = None;
-        let mut leaf = Leaf {
+        let mut leaf = LeafUpdate {
             record,
             first: &first,
             since,
@@ -203,7 +202,7 @@ where
             self.in_leaf(stage, &mut leaf, reach, call, confirm)
         });
         if let Some(reach) = regroups {
-            drop(kept);
+            drop(works);
             // Regroup only if no other call is in the way.
             let span = Spans::one(Span::new(reach.start, reach.end - 1));
             if let Ok(held) = Held::wait(self, record, span, Mode::Change, Some(W::now()), IN_LINE) {
@@ -213,10 +212,14 @@ where
             return Attempt::Done;
         }
         match later {
-            None => ended.ok().flatten().unwrap_or(Attempt::NeedsWhole),
+            None => match ended {
+                Ok(Some(attempt)) => attempt,
+                Ok(None) => Attempt::Misfit,
+                Err(_) => Attempt::NotHere, // the fallback may do with less memory
+            },
             Some((held, ran)) => {
-                let held = held.with_work(mem::take(&mut *kept));
-                drop(kept);
+                let held = held.with_work(mem::take(&mut *works));
+                drop(works);
                 self.make_later(held, writer, &ran, apply, confirm)
             }
         }
@@ -227,7 +230,7 @@ where
     fn in_leaf<'s, 'c>(
         &'s self,
         mut stage: Staged<'_, '_, 's, B, R>,
-        leaf: &mut Leaf<'_, '_, 's, 'c, B, R, W>,
+        leaf: &mut LeafUpdate<'_, '_, 's, 'c, B, R, W>,
         reach: &dyn Fn(&Self) -> Reach,
         call: &'c mut dyn Call<B>,
         confirm: &mut dyn FnMut() -> bool,
@@ -249,8 +252,8 @@ where
             // Loaded in the stage, which has seen all earlier publications of this leaf: a caller
             // that links an area sets this flag before it publishes the area.
             let has_links = self.map.may_have_links();
-            if !is_plain || has_links || self.is_asked_for(record.rank, locked) {
-                return Attempt::NeedsWhole;
+            if !is_plain || has_links || self.meets_request(record.rank, locked) {
+                return Attempt::NotHere;
             }
             // After the look at range locks: a call that had one has stored its break.
             if first.brk.is_none_or(|brk| brk == self.current_break()) {
@@ -265,7 +268,7 @@ where
         let brk = self.current_break();
         let Copies(space) = stage.holder();
         (space.counters, space.layout.brk) = (before, brk);
-        let Some(plan) = call.run(space) else { return Attempt::NeedsWhole };
+        let Some(plan) = call.run(space) else { return Attempt::NotHere };
         let (after, new_brk) = (space.counters, space.layout.brk);
         self.stamp_copy(&mut stage, Span::new(window.0, window.1 - 1));
         let changed = self.changed(&stage);
@@ -282,19 +285,19 @@ where
             let held = Held::take(self, record, locked, leaf.deadline);
             let kept = stage.keep();
             *leaf.later = Some((held, Ran { window, before, new, plan, reach: first, changed, kept }));
-            return Attempt::NeedsWhole; // ignored: `later` is set
+            return Attempt::NotHere; // ignored: `later` is set
         }
-        let Some(changed) = changed else { return Attempt::NeedsWhole };
+        let Some(changed) = changed else { return Attempt::Misfit };
         // If the leaf's end moves, the copy often does not fit. Check that before marking.
         let moves_end = changed.is_some() && stage.moves_end();
         if moves_end && !stage.fits() {
-            return Attempt::NeedsWhole;
+            return Attempt::Misfit;
         }
         let new_brk = Some(new_brk).filter(|new| first.brk.is_some() && *new != brk);
         let all = marks(plan, changed, &first);
         let marked = all.map(|all| Marked::raise(&self.marks, record.changes()[0], all));
         if all.is_some_and(|all| !self.is_free_of_faults(all)) {
-            return Attempt::NeedsWhole;
+            return Attempt::NotHere;
         }
         if !confirm() {
             return Attempt::Outdated;
@@ -303,8 +306,8 @@ where
             return Attempt::Failed(refused);
         }
         let areas = (stage.copy().len() as u64).wrapping_sub(stage.len_before() as u64);
-        let layout = new_brk.map(|_| self.layout.publish()); // LAYOUT-1
-        let publication = changed.map(|_| record.published.publish()); // INSTANT-1
+        let layout = new_brk.map(|_| self.layout.begin_change()); // LAYOUT-1
+        let publication = changed.map(|_| record.published.begin()); // INSTANT-1
         let then = || {
             drop(publication);
             if let Some(brk) = new_brk {
@@ -314,9 +317,9 @@ where
         };
         if changed.is_some() {
             if !stage.commit(then) {
-                return Attempt::NeedsWhole; // it does not fit, or there is no memory
+                return Attempt::Misfit; // or there is no memory
             }
-            *leaf.regroups = (moves_end && leaf.misfits.is_second(window.0)).then_some(first);
+            *leaf.regroups = (moves_end && leaf.misfits.count(window.0)).then_some(first);
         } else {
             then();
             drop(stage);
@@ -343,7 +346,7 @@ where
         let Ran { window, before, new, plan, ref reach, changed, ref kept } = *ran;
         let stores = changed.map_or(0, Changed::stores);
         if stores > SEVERAL {
-            return Attempt::NeedsWhole;
+            return Attempt::NotHere;
         }
         let mut is_misfit = false;
         let mut reserved = match changed.map(|_| writer.reserve(stores, before.1 + new)).transpose() {
@@ -355,21 +358,21 @@ where
         {
             return Attempt::Failed(late);
         }
+        let record = held.record;
+        let Some(work) = held.work() else { return Attempt::NotHere };
         if !confirm() {
             return Attempt::Outdated;
         }
         if let Err(refused) = apply.run(plan) {
             return Attempt::Failed(refused);
         }
-        let record = held.record;
-        let Some(work) = held.work() else { return Attempt::NeedsWhole };
         let brk = Some(work.space.layout.brk).filter(|new| reach.brk.is_some() && *new != self.current_break());
-        let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
+        let layout = brk.map(|_| self.layout.begin_change()); // LAYOUT-1
         if let (Some(reserved), Some(Changed { range, covers, .. })) = (&mut reserved, changed) {
-            let publication = record.published.publish(); // INSTANT-1
+            let publication = record.published.begin(); // INSTANT-1
             let moves_end = kept.as_ref().is_some_and(|kept| kept.moves_end(&work.space.areas));
             let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, &mut work.space.areas, || ()));
-            is_misfit = (moves_end || !is_back) && work.misfits.is_second(window.0);
+            is_misfit = (moves_end || !is_back) && work.misfits.count(window.0);
             if !is_back {
                 let Work { space, storing, .. } = &mut *work; // UPDATE-3: the space has the copy
                 *storing = Some(Storing::new(window, before, reach.growth, brk));
@@ -431,12 +434,12 @@ where
 
     /// Whether another thread holds or requests a range lock that meets the span.
     #[inline]
-    fn is_asked_for(&self, rank: usize, span: Span) -> bool {
-        self.asked.may_meet(Changing::of(span)) && self.is_requested(rank, Spans::one(span))
+    fn meets_request(&self, rank: usize, span: Span) -> bool {
+        self.request_marks.may_meet(Changing::of(span)) && self.is_requested_at(rank, Spans::one(span))
     }
 
     #[cold]
-    fn is_requested(&self, rank: usize, spans: Spans) -> bool {
+    fn is_requested_at(&self, rank: usize, spans: Spans) -> bool {
         self.calls.iter().any(|record| record.rank != rank && record.request.may_meet(spans))
     }
 
@@ -446,7 +449,7 @@ where
     fn reach_now(
         &self,
         stage: &mut Staged<'_, '_, '_, B, R>,
-        leaf: &Leaf<'_, '_, '_, '_, B, R, W>,
+        leaf: &LeafUpdate<'_, '_, '_, '_, B, R, W>,
         reach: &dyn Fn(&Self) -> Reach,
     ) -> Option<Reach> {
         let now = reach(self);
@@ -482,7 +485,7 @@ where
         Some(self.between(old, new))
     }
 
-    /// The change from `old` to `new`, if there is one.
+    /// The change from `old` to `new`, if there is one. Notes the new areas for other threads.
     #[inline]
     fn between<'a>(
         &self,
@@ -495,7 +498,10 @@ where
         let (mut range, mut areas) = (None, 0);
         for (span, area) in new {
             // LINKS-1: an update of a leaf links nothing.
-            debug_assert!(self.map.may_have_links() || map_of(area).is_none(), "the call did not set `asks`: {span:?}");
+            debug_assert!(
+                self.map.may_have_links() || map_of(area).is_none(),
+                "the call did not set `may_wait`: {span:?}"
+            );
             self.note(area);
             (range, areas) = (and(range, span), areas + 1);
         }

@@ -126,7 +126,7 @@ macro_rules! shared_address_space {
             pub(crate) config: Config,
             pub(crate) marks: Marks,
             /// Marks of range locks that are held or requested (LEAF-UPDATE-1).
-            pub(crate) asked: Marks,
+            pub(crate) request_marks: Marks,
             /// The areas and identities that it got from the fork that made it.
             pub(crate) inherited: TryArc<Inherited<B>>,
             /// Whether its tree may hold inherited areas. Changes under the range lock of the whole
@@ -388,7 +388,7 @@ where
             map,
             config: base.config.clone(),
             marks: Marks::new(),
-            asked: Marks::new(),
+            request_marks: Marks::new(),
             inherited,
             unsettled: AtomicBool::new(unsettled),
             leaves_out: AtomicBool::new(false),

@@ -119,13 +119,13 @@ where
                 last = self.look_again(look, placement, &want, 1);
                 last.is_some_and(|look| look.place == Some(place))
             };
-            let done = self.attempt(held, writer, now.windows, &reach, apply, &mut call, &mut confirm);
+            let done = self.attempt(held, writer, now.windows, &reach, apply, &mut call, false, &mut confirm);
             drop(moving);
             match done {
                 Attempt::Done => return Some(call.after(Ok(()))),
                 Attempt::Failed(errno) => return Some(Err(errno.into())),
                 Attempt::Outdated => look = last?,
-                Attempt::NeedsWhole => return None,
+                Attempt::NotHere | Attempt::Misfit => return None,
             }
         }
         None

@@ -81,7 +81,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
             Some(linux::SharedReach::Locks) => self.growing(start, len, true),
             Some(linux::SharedReach::Protects) => {
                 let reach = self.reach_of_protect(start, len, Prot::from_bits_retain(access as u32));
-                Reach { asks: nr == linux::PKEY_MPROTECT, ..reach }
+                Reach { may_wait: nr == linux::PKEY_MPROTECT, ..reach }
             }
             _ => Reach::WHOLE,
         }

@@ -101,8 +101,8 @@ pub(crate) struct Work<B> {
     is_current: bool,
 }
 
-/// Misfits of one window in a row: updates that did not fit in one leaf, or moved a leaf's last
-/// key. Other updates do not count.
+/// Misfits of one window in a row: updates whose window or change did not fit in one leaf, or that
+/// moved a leaf's last key. Other updates do not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Misfits {
     /// The first address of the window.
@@ -111,8 +111,8 @@ pub(crate) struct Misfits {
 }
 
 impl Misfits {
-    /// Counts one more. Whether it is the second in a row: then a third is likely.
-    pub(crate) fn is_second(&mut self, start: u64) -> bool {
+    /// Counts a misfit. Whether it is the second in a row: then a third is likely.
+    pub(crate) fn count(&mut self, start: u64) -> bool {
         let number = if self.start == start { self.number.saturating_add(1) } else { 1 };
         *self = Misfits { start, number };
         number == 2

@@ -166,7 +166,7 @@ where
     ) -> Result<(u64, Plan), Error> {
         let want = self.config.want(request, &mut *places)?;
         let (record, writer) = thread.with_writer()?;
-        let mut look = self.look(placement, &want);
+        let (mut look, mut is_misfit) = (self.look(placement, &want), false);
         for _ in 0..STAGES {
             let Some(at) = look.place.filter(|_| want.huge.is_none()) else { break };
             let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
@@ -175,7 +175,11 @@ where
                 Attempt::Done => return call.after(Ok(())),
                 Attempt::Failed(errno) => return Err(errno.into()),
                 Attempt::Outdated => look = self.look(placement, &want),
-                Attempt::NeedsWhole => break,
+                Attempt::NotHere => break,
+                Attempt::Misfit => {
+                    is_misfit = true;
+                    break;
+                }
             }
         }
         // Threads that all search meet again in the whole space, so they stand aside there too.
@@ -208,14 +212,15 @@ where
                 last = self.look_again(look, placement, &want, 0);
                 last.is_some_and(|look| look.place == Some(at))
             };
-            match self.attempt(held, writer, [around.window, NONE], &around.reach, apply, &mut call, &mut confirm) {
+            let windows = [around.window, NONE];
+            match self.attempt(held, writer, windows, &around.reach, apply, &mut call, is_misfit, &mut confirm) {
                 Attempt::Done => return call.after(Ok(())),
                 Attempt::Failed(errno) => return Err(errno.into()),
                 Attempt::Outdated => match last {
                     Some(last) => look = last,
                     None => break,
                 },
-                Attempt::NeedsWhole => break,
+                Attempt::NotHere | Attempt::Misfit => break,
             }
         }
         let mut call = Answering::new(|space: &mut AddressSpace<B>| {

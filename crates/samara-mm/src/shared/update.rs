@@ -15,7 +15,8 @@
 //! 7. Lower the marks, and release the range lock. If this was the second update in a row of the
 //!    same window that did not fit in one leaf, regroup the leaves, so that the third one fits.
 //!
-//! Most updates change one leaf of the tree (`leaf`, the fast path). This module is their fallback.
+//! Most updates change one leaf of the tree. `update_near` tries that first (`leaf`, the fast
+//! path); the steps above are the fallback.
 //!
 //! An update of the whole space (`whole`) does the same with a snapshot of all areas, and publishes
 //! the root.
@@ -69,7 +70,7 @@ pub(crate) struct Reach {
     pub(crate) whole: bool,
     /// It adds an area of a file that has a reverse map, or asks its host. Either may wait for
     /// other calls.
-    pub(crate) asks: bool,
+    pub(crate) may_wait: bool,
     /// It keeps what a fault's guard promises, so it waits for no guard.
     pub(crate) keeps_faults: bool,
     /// The break that `start` and `end` were computed from.
@@ -85,7 +86,7 @@ impl Reach {
         end: u64::MAX,
         growth: Growth { bytes: 0, areas: 0, locks: false },
         whole: true,
-        asks: false,
+        may_wait: false,
         keeps_faults: false,
         brk: None,
         looked: false,
@@ -187,8 +188,12 @@ pub(crate) enum Attempt {
     Failed(Errno),
     /// `confirm` rejected the answer as outdated. Nothing has happened.
     Outdated,
-    /// The answer depends on the whole space. (In an update of a leaf: on more than the leaf.)
-    NeedsWhole,
+    /// It cannot be made in this way: in a leaf, because another call, a fault or a limit is in the
+    /// way or the areas are not plain; in windows, because the answer depends on the whole space.
+    /// Nothing has happened.
+    NotHere,
+    /// As `NotHere`, because the window or the change does not fit in one leaf.
+    Misfit,
 }
 
 /// A change whose stores are under way, with the data to finish it.
@@ -227,16 +232,16 @@ where
     ) -> Result<T, Error> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(call(space)));
-        let done = match self.update_range(thread, &reach, deadline, apply, &mut call) {
+        let done = match self.update_near(thread, &reach, deadline, apply, &mut call) {
             Some(done) => done,
             None => self.update_whole(thread, deadline, IN_LINE, apply, &mut call),
         };
         call.after(done)
     }
 
-    /// [`update`](Self::update) under a range lock. `None`: the whole space is needed, as `call`
-    /// may say by `None`; nothing has happened.
-    pub(crate) fn update_range<'s>(
+    /// [`update`](Self::update) in one leaf (`leaf`) or else under a range lock. `None`: the whole
+    /// space is needed, as `call` may say by `None`; nothing has happened.
+    pub(crate) fn update_near<'s>(
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
         reach: &dyn Fn(&Self) -> Reach,
@@ -248,12 +253,17 @@ where
             Ok(taken) => taken,
             Err(short) => return Some(Err(short)),
         };
+        let mut is_misfit = false;
         for _ in 0..STAGES {
             match self.update_leaf(record, writer, reach, deadline, apply, call, &mut || true) {
                 Attempt::Done => return Some(Ok(())),
                 Attempt::Failed(errno) => return Some(Err(errno)),
                 Attempt::Outdated => {}
-                Attempt::NeedsWhole => break,
+                Attempt::NotHere => break,
+                Attempt::Misfit => {
+                    is_misfit = true;
+                    break;
+                }
             }
         }
         for round in 0..RETRIES {
@@ -288,11 +298,11 @@ where
             if low < span.first || span.last < high {
                 continue;
             }
-            match self.attempt(held, writer, [window, NONE], &reach, apply, call, &mut || true) {
+            match self.attempt(held, writer, [window, NONE], &reach, apply, call, is_misfit, &mut || true) {
                 Attempt::Done => return Some(Ok(())),
                 Attempt::Failed(errno) => return Some(Err(errno)),
                 Attempt::Outdated => {}
-                Attempt::NeedsWhole => break,
+                Attempt::NotHere | Attempt::Misfit => break,
             }
         }
         None
@@ -304,7 +314,8 @@ where
     }
 
     /// Runs the call in these windows, which are locked and do not meet, and makes its change.
-    /// Calls `confirm` after the change is marked and before anything is applied.
+    /// Calls `confirm` after the change is marked and before anything is applied. `is_misfit`: the
+    /// first window or its change did not fit in one leaf.
     #[allow(clippy::too_many_arguments)] // each is a step of its own
     pub(crate) fn attempt(
         &self,
@@ -314,17 +325,18 @@ where
         reach: &Reach,
         apply: &mut Apply<'_>,
         call: &mut dyn Call<B>,
+        is_misfit: bool,
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
         let fail = Attempt::Failed;
-        let Some(work) = held.work() else { return Attempt::NeedsWhole };
+        let Some(work) = held.work() else { return Attempt::NotHere };
         match self.fill(work, windows) {
             Ok(true) => {}
-            Ok(false) => return Attempt::NeedsWhole,
+            Ok(false) => return Attempt::NotHere,
             Err(errno) => return fail(errno),
         }
         let before = work.space.counters;
-        let Some(plan) = call.run(&mut work.space) else { return Attempt::NeedsWhole };
+        let Some(plan) = call.run(&mut work.space) else { return Attempt::NotHere };
         let change = match work.change(windows) {
             Ok(change) => change,
             Err(short) => return fail(short),
@@ -333,7 +345,7 @@ where
         let op = if let Change::One { op, .. } = change { Some(op) } else { None };
         let stores = if op.is_some() { 1 } else { work.stores(&ranges) };
         if stores > SEVERAL {
-            return Attempt::NeedsWhole;
+            return Attempt::NotHere;
         }
         if let Err(short) = work.plan_links(self.map.number, &ranges, op.as_ref()) {
             return fail(short);
@@ -348,22 +360,22 @@ where
         {
             return fail(late);
         }
+        let record = held.record;
+        let Some(work) = held.work() else { return Attempt::NotHere };
         if !confirm() {
             return Attempt::Outdated;
         }
         if let Err(refused) = apply.run(plan) {
             return fail(refused);
         }
-        let record = held.record;
-        let Some(work) = held.work() else { return Attempt::NeedsWhole };
         work.make_links(&self.map);
         let brk = work.space.layout.brk;
         // Each call that uses the break has a range lock that meets this one.
         let brk = (reach.brk.is_some() && brk != self.current_break()).then_some(brk);
-        let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
+        let layout = brk.map(|_| self.layout.begin_change()); // LAYOUT-1
         work.storing = Some(Storing { windows, before: (before, work.old.len()), growth: reach.growth, brk });
         if let Some(reserved) = &mut reserved {
-            let _publication = record.published.publish(); // INSTANT-1
+            let _publication = record.published.begin(); // INSTANT-1
             let stored = match op {
                 Some(Op::Clear(span)) => reserved.clear_range(span, |_| ()),
                 Some(Op::Put(span, area)) => reserved.insert(span, self.stamped(area)),
@@ -394,7 +406,7 @@ where
         }
         drop(layout);
         record.counts.ranged.add_one();
-        if work.misfits.is_second(windows[0].0) {
+        if is_misfit && work.misfits.count(windows[0].0) {
             drop(reserved);
             regroup(writer, reach);
         }
@@ -431,7 +443,7 @@ where
         let has_happened = (sums, count) == (work.space.counters, new);
         work.since.count(&before.0, &sums, count.wrapping_sub(before.1 as u64), &growth);
         if let Some(brk) = brk.filter(|_| has_happened) {
-            let layout = self.layout.publish(); // LAYOUT-1
+            let layout = self.layout.begin_change(); // LAYOUT-1
             self.layout.set_brk(brk);
             drop(layout);
         }

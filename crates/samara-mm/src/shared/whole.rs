@@ -78,8 +78,8 @@ where
         space.outside = areas.len();
         // Publishes even if no area differs: areas do not compare their extras.
         let mut handle = self.map.write();
-        let layout = self.layout.publish(); // LAYOUT-1
-        let publication = record.published.publish(); // INSTANT-1
+        let layout = self.layout.begin_change(); // LAYOUT-1
+        let publication = record.published.begin(); // INSTANT-1
         handle.set(areas).map_err(Errno::from)?;
         drop(publication);
         self.layout.set(&space.layout);
@@ -101,7 +101,7 @@ where
         let own = |(span, area): (Span, &Area<B>)| (span, self.inherited.of(span.first, area).into_owned());
         let own = sorted(areas.iter().map(own))?;
         let mut handle = self.map.write();
-        let publication = record.published.publish(); // INSTANT-1
+        let publication = record.published.begin(); // INSTANT-1
         handle.set(own)?;
         drop((publication, handle));
         self.unsettled.store(false, Ordering::Relaxed);

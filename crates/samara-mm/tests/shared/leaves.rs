@@ -512,7 +512,8 @@ fn a_break_that_moves_while_a_call_waits() {
                     Ok(())
                 };
                 let mut caller = space.caller_with(apply).brief();
-                drop(caller.brk(now)); // so that it has what calls in one leaf need
+                // So that it has what calls in one leaf need, and the leaf is not the snapshot's.
+                [now + PAGE, now].into_iter().for_each(|to| drop(caller.brk(to)));
                 begins.wait();
                 is_armed.store(true, Ordering::SeqCst);
                 let done = caller.brk(first).is_ok();

@@ -53,9 +53,9 @@
 //! around the key. Its lower end may be the border of the region, which a node above stores; by
 //! PUBLISH-5 the leaf and the border are of one moment.
 //!
-//! `change` chooses the part, `workspace` holds it during the store, `mark` marks it, and readers
-//! load it from `root`. Several writers may store at once, below different nodes: `leaf_store` says
-//! what they may touch. Everything here about a writer holds for each of them.
+//! `footprint` chooses the part, `workspace` holds it during the store, `mark` marks it, and
+//! readers load it from `root`. Several writers may store at once, below different nodes:
+//! `leaf_store` says what they may touch. Everything here about a writer holds for each of them.
 //!
 //! Orderings: pointers are stored with Release and loaded with Acquire (the root; `Inner::publish`
 //! and `Inner::child`), so a reader that reaches a node sees everything that was written to it

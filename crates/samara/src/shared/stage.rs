@@ -85,9 +85,10 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// is asked for the map within the store, and must lend the same one each time.
     ///
     /// Returns `None` without calling `act` if the window does not lie in one leaf (entries touch
-    /// across two, or it ends a leaf that is the last below its parent), the whole map is one leaf,
-    /// `span` is empty or reaches the lowest or the highest key, or the handle or a snapshot is in
-    /// the way. Make such a change through the [handle](crate::SharedRangeMap::write).
+    /// across two, or the window ends its leaf, and no leaf follows below the same parent), the
+    /// whole map is one leaf, `span` is empty or reaches the lowest or the highest key, or the
+    /// handle or a snapshot is in the way. Make such a change through the
+    /// [handle](crate::SharedRangeMap::write).
     ///
     /// `act` runs within a store, so the rules for observers hold for it: it may read the map, but
     /// not store in it, nor take the handle or a snapshot, nor [wait for
@@ -426,7 +427,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
     #[inline]
     pub fn fits(&self) -> bool {
         let Stage { holder, old, base, height, locks, .. } = self;
-        // SAFETY: the parent of the old leaf is locked, so both are live.
+        // SAFETY: LEAF-STORE-3, LEAF-STORE-4: while the parent is locked, it and the old leaf stay
+        // in the tree, so they are live.
         unsafe { fitting((**holder).borrow(), *old, *base, *height, locks).is_some() }
     }
 
@@ -434,7 +436,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
     /// copy copies the parent too: [regroup](SharedWriter::regroup) before many such commits.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn moves_end(&self) -> bool {
-        // SAFETY: LEAF-1: both leaves are live; the old one is not empty.
+        // SAFETY: LEAF-STORE-3: the old leaf is in the tree while `locks` is held, so it is live,
+        // and not empty. The copy is borrowed.
         leaf_of(self.map()).is_none_or(|new| unsafe { new.len() == 0 || end(new) != end(self.old) })
     }
 
@@ -446,7 +449,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
     pub fn commit(mut self, then: impl FnOnce()) -> bool {
         let Stage { holder, workspace, len, old, base, height, locks, .. } = &mut self;
         let copy = (**holder).borrow_mut();
-        // SAFETY: the parent of the old leaf is locked, so both are live.
+        // SAFETY: LEAF-STORE-3, LEAF-STORE-4: while the parent is locked, it and the old leaf stay
+        // in the tree, so they are live.
         let Some(new) = (unsafe { fitting(copy, *old, *base, *height, locks) }) else { return false };
         point(Point::Worked);
         let entries = copy.tree.len;
@@ -522,7 +526,8 @@ unsafe fn fitting<K: Key, V, S: Shape>(
     locks: &Locks<'_, K, S>,
 ) -> Option<Leaf<K, V, S>> {
     let leaf = leaf_of(copy)?;
-    // SAFETY: LEAF-1: both leaves are live, and only slots below the lengths are read.
+    // SAFETY: the copy is borrowed, the caller promises that `old` is live, and only slots below
+    // the lengths are read.
     let fits = unsafe {
         let (len, was) = (leaf.len(), old.len());
         len > 0
@@ -605,7 +610,8 @@ impl<K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Drop for 
         let Some(root) = tree.root.take() else { return };
         tree.len = 0;
         tree.forget();
-        // SAFETY: LEAF-1: the leaf is live, and the copy, which has given it up, was one owner.
+        // The values that are dropped here, within the store, are clones that it made, or `act`'s.
+        // SAFETY: the copy was an owner of the leaf, and has given it up, so the leaf is live.
         unsafe {
             let leaf = Leaf::from_raw(root);
             if remove_owner(leaf.refs()) {
