@@ -1,8 +1,9 @@
 //! The journal: numbers the events, counts them, and hands them to the sink. Knows nothing of
 //! ptrace or of models.
 //!
-//! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`. (Events
-//!   kept until the first process has one are numbered after its first event.)
+//! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`, except
+//!   that events of other processes are held until the first process has one, and then follow it.
+//!   They precede it if they share its space, or if as many as [`HELD`] are held.
 //! - **JOURNAL-2** the sink is not called again after its first error, or after the report that the
 //!   recording is complete; counting goes on.
 //! - **JOURNAL-3** writing to the silent journal (processes that are not recorded) changes nothing

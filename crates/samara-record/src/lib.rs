@@ -32,14 +32,13 @@ mod arch;
 mod header;
 mod journal;
 mod reading_time;
-mod sync;
 
+mod call_refused;
 mod engine;
 mod os;
 mod space;
 mod stacks;
 mod tracer;
-mod why_refused;
 
 pub use api::{
     BadFault, BadSignal, Cause, Counters, Decisions, Engine, Fault, Follow, LetGo, Options, Outcome, Policy,

@@ -1,4 +1,4 @@
-//! Parses the rule that refused a call from the text of its event. Decides nothing: `why_refused`
+//! Parses the rule that refused a call from the text of its event. Decides nothing: `call_refused`
 //! of `samara-record` finds the kernel's rule.
 
 use std::fmt;

@@ -1,6 +1,7 @@
 //! The commands, one file each, and their shared functions.
 
 mod check;
+mod command_sink;
 mod completions;
 mod diff;
 mod early;
@@ -10,7 +11,6 @@ mod files;
 mod fleet;
 mod inspect;
 mod man;
-mod part;
 mod replay;
 mod report;
 mod run;

@@ -12,13 +12,12 @@ use samara_oracle::Profile;
 use samara_record::inspect::max_map_count;
 use samara_record::nostop::{Group, NotWatched};
 use samara_record::{Follow, Options, Outcome, RecordError, Running, Status, attach, nostop, record};
-use samara_trace::event::Event;
+use samara_trace::Written;
 use samara_trace::file::Header;
 use samara_trace::file::name_text;
-use samara_trace::{Sink, SinkError, Written};
 
+use super::command_sink::CommandSink;
 use super::files::{self, Asked, Files, NOT_RUN, Name};
-use super::part::Part;
 use super::report::Page;
 use crate::cli::Trace;
 use crate::format::plural;
@@ -81,12 +80,8 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
             Some(duration) => format!("it is let go after {}, or by ^C", humantime::format_duration(duration)),
         };
         if !needs_stops {
-            let ready = || {
-                if !quiet {
-                    say_no_stop(&running, &ends)
-                }
-            };
-            match nostop::attach(&running, &settings(args), &mut Ready { sink, ready }) {
+            let ready = || say_no_stop(&running, &ends);
+            match nostop::attach(&running, &settings(args), &mut sink.with_ready(&ready)) {
                 // Nothing was recorded yet.
                 Err(RecordError::NotWatched(why)) if !no_stop(args) => {
                     if !quiet {
@@ -133,46 +128,17 @@ fn needs_stops(args: &Trace) -> bool {
 /// Records processes that run already, without stopping them.
 fn record_group(args: &Trace, mut group: Group) -> ExitCode {
     group.duration = args.duration;
-    let (words, quiet) = (group.words(), args.outputs.quiet);
+    let words = group.words();
     let name = words.last().map(OsString::as_os_str).unwrap_or_default();
     let path = default_path(if args.all { OsStr::new("all") } else { name }, std::process::id());
     let recorded = recorded(args, (&words, &|| group.header()), path, NOT_RUN, |sink| {
-        let ready = || {
-            if !quiet {
-                say_group(&group)
-            }
-        };
-        nostop::record_group(&group, &settings(args), &mut Ready { sink, ready }).map(told)
+        let ready = || say_group(&group);
+        nostop::record_group(&group, &settings(args), &mut sink.with_ready(&ready)).map(told)
     });
     match recorded {
         Ok((_, true)) => exit::CONDITION.into(),
         Ok((_, false)) => ExitCode::SUCCESS,
         Err(code) => code,
-    }
-}
-
-/// A sink that says when the recording begins.
-struct Ready<'a, F: Fn()> {
-    sink: &'a mut dyn Sink,
-    ready: F,
-}
-
-impl<F: Fn()> Sink for Ready<'_, F> {
-    fn ready(&mut self) {
-        (self.ready)();
-        self.sink.ready();
-    }
-
-    fn started(&mut self) {
-        self.sink.started();
-    }
-
-    fn event(&mut self, event: Event) -> Result<(), SinkError> {
-        self.sink.event(event)
-    }
-
-    fn complete(&mut self) {
-        self.sink.complete();
     }
 }
 
@@ -247,7 +213,7 @@ fn recorded(
     (words, header): (&[OsString], &dyn Fn() -> Header),
     default_path: PathBuf,
     left: &str,
-    record: impl FnOnce(&mut dyn Sink) -> Result<Outcome, RecordError>,
+    record: impl FnOnce(&mut CommandSink<'_>) -> Result<Outcome, RecordError>,
 ) -> Result<(Status, bool), ExitCode> {
     let asked = Asked {
         trace: Some(args.outputs.output.as_deref().map_or(Name::Chosen(default_path), Name::Given)),
@@ -268,7 +234,7 @@ fn recorded(
         sink.sum_up();
     }
     let (start_on, stop_on, quiet) = (args.start_on, args.stop_on, args.outputs.quiet);
-    let outcome = record(&mut Part { sink: &mut sink, early: &early, start_on, stop_on, quiet });
+    let outcome = record(&mut CommandSink { sink: &mut sink, early: &early, start_on, stop_on, quiet, ready: None });
     drop(early);
     match outcome {
         Ok(outcome) => {

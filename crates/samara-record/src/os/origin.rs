@@ -9,7 +9,7 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use crate::sync::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Whether SIGPIPE was ignored. Relaxed, like `CLOSED`: written once, before there is a second
 /// thread.

@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::time::Duration;
 
-use crate::sync::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 /// Interval at which waits are interrupted while a signal has not been handled, in nanoseconds.
 const NAG_NS: u64 = 5_000_000;

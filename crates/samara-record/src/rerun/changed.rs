@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use samara_mm::{Config, Error, HugePlaces, MapFlags, Object, PageSize, Prot, RemapFlags, StepKind};
-use samara_trace::calls::{Call, Follow, Reach};
+use samara_trace::calls::{Call, ModelFollows, Reach};
 use samara_trace::event::{Event, EventKind, Step};
 use samara_trace::file::call_name;
 
@@ -579,7 +579,7 @@ fn has_rules(d: &Decoded) -> bool {
     match d.call {
         Call::Mmap | Call::Brk | Call::Mlockall | Call::Mbind | Call::PrSetVma | Call::PrSetMdwe => false,
         Call::Madvise => changes_areas(d.args[2] as i32),
-        call => matches!(call.row().follow, Follow::Makes | Follow::MakesUnlessPages),
+        call => matches!(call.row().follow, ModelFollows::Makes | ModelFollows::MakesUnlessPages),
     }
 }
 

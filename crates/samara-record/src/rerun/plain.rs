@@ -21,8 +21,8 @@ use super::take;
 use super::work::Work;
 use super::{Agreement, Why};
 use crate::os::proc::Maps;
-use crate::space::apply::{Applied, apply};
-use crate::space::compare::{Found, Unknown, compare};
+use crate::space::apply::{Applied, apply_to_model};
+use crate::space::compare::{Found, Unknown, compare_areas};
 use crate::space::model::{self, Model};
 use crate::space::reach::{self, Range};
 
@@ -172,7 +172,7 @@ impl Plain {
         let before = if seen.failed() { model.snapshot(model.config().clone()).ok() } else { None };
         let personality = seen.personality(space);
         let d = &seen.decoded;
-        match apply(model, &mut self.maps, &seen.memory, d, seen.result, personality) {
+        match apply_to_model(model, &mut self.maps, &seen.memory, d, seen.result, personality) {
             Applied::Done(steps) => {
                 let window = window_of(event, &steps, self.page);
                 let (mut result, differs) = self.settle(played, event, space, window, steps);
@@ -239,7 +239,7 @@ impl Plain {
             let unsure_policies: &[Range] = if played.bound { &all } else { &[] };
             let order = event.kind == EventKind::Fork && event.overlapped;
             let unknown = Unknown { unsure_policies, order };
-            found = compare(model, &shown, window, &unknown, &mut steps, &mut Vec::new());
+            found = compare_areas(model, &shown, window, &unknown, &mut steps, &mut Vec::new());
         }
         let mut result = PlainResult { mends: mends(&was, &bounds(&steps)), ..PlainResult::default() };
         let how = match found {

@@ -85,7 +85,7 @@ impl Space {
     /// As [`Space::look`], with the policies of areas, if any were set.
     pub(crate) fn look_with_policies(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let shown = self.look(tid, ranges)?;
-        Some(Shown { policies: if self.bound { policies(tid) } else { None }, ..shown })
+        Some(Shown { policies: if self.has_policies { policies(tid) } else { None }, ..shown })
     }
 
     /// As [`Space::look`], after these calls; with policies if other calls overlapped them.
@@ -95,7 +95,7 @@ impl Space {
         let mut shown = if overlapped { self.look_with_policies(tid, ranges) } else { self.look(tid, ranges) }?;
         shown.made = self.made(calls);
         let registered: Vec<(Range, Uffd)> = calls.iter().filter_map(|call| self.registration(call)).collect();
-        self.registered |= !registered.is_empty();
+        self.has_userfaultfd |= !registered.is_empty();
         let one = registered.windows(2).all(|pair| pair[0].1 == pair[1].1);
         shown.registered = registered.into_iter().map(|(range, uffd)| (range, Some(uffd).filter(|_| one))).collect();
         Some(shown)
@@ -104,8 +104,8 @@ impl Space {
     /// Learns the policies that were set before the recording. (If there are none, later looks need
     /// not read policies.)
     pub(crate) fn learn_policies(&mut self, tid: Tid) {
-        self.bound = policies(tid).is_some_and(|all| all.values().any(Option::is_some));
-        if self.bound
+        self.has_policies = policies(tid).is_some_and(|all| all.values().any(Option::is_some));
+        if self.has_policies
             && let Some(shown) = self.look_with_policies(tid, &[reach::ALL])
         {
             self.adopt_shown(&shown);
@@ -354,7 +354,7 @@ mod tests {
         let mut journal = Journal::new(&mut events, 0);
         let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
         let mut space = Space::load(0, who, true, true, &mut journal);
-        space.bound = true;
+        space.has_policies = true;
         let all = proc::smaps(tid).unwrap();
         let plain =
             |k: &&KernelArea| k.inode == 0 && k.dev == (0, 0) && matches!(k.name.as_deref(), Some("" | "[heap]"));
@@ -422,7 +422,7 @@ mod tests {
             let range = [start, page, mode, 0];
             let args = [u64::MAX, 0xc020_aa00, range.as_ptr() as u64, 0, 0, 0];
             let d = decode(AUDIT_NATIVE, libc::SYS_ioctl as u64, args, |_, _| false).unwrap();
-            match apply::apply(&mut space.model, &mut maps, &Memory::now(tid), &d, 0, 0) {
+            match apply::apply_to_model(&mut space.model, &mut maps, &Memory::now(tid), &d, 0, 0) {
                 apply::Applied::Done(steps) => steps.len(),
                 _ => panic!("the model refuses a registration"),
             }
@@ -467,7 +467,7 @@ mod tests {
         // If the userfaultfd is unknown, areas that the kernel shows as one have the same.
         let compared = |space: &mut Space, areas: &[KernelArea]| {
             let (unknown, window) = (space.doubt.unknown(false), (at, at + 3 * page));
-            compare::compare(&mut space.model, areas, window, &unknown, &mut Vec::new(), &mut Vec::new())
+            compare::compare_areas(&mut space.model, areas, window, &unknown, &mut Vec::new(), &mut Vec::new())
         };
         part(&mut space, at, 7);
         assert!(matches!(compared(&mut space, &[kernel("um uw")]), Found::Differs(_)), "both are known");

@@ -1,6 +1,6 @@
 //! Applies a call to the model, given the result that the kernel returned.
 //!
-//! It does not compare the model with the kernel: `compare` does. If the model does not know a
+//! It does not compare the model with the kernel: `check` does. If the model does not know a
 //! call's effect, the kernel's view is taken over ([`Applied::AskKernel`]).
 //!
 //! - **APPLY-1** the model changes only in agreement with the call's result. If the kernel refused,
@@ -14,10 +14,11 @@ use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{
     Advice, Area, Backing, Errno, Error, FileMode, Flags, MapFlags, Object, Personality, Placed, Plan, Prot, Uffd,
 };
-use samara_trace::calls::{Call, Follow, Place, Reach, Reads};
+use samara_trace::calls::{Call, ModelFollows, Place, Reach, Reads};
 use samara_trace::event::Step;
 
 use crate::arch::Decoded;
+use crate::journal::Journal;
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::ptrace;
 use crate::os::sys::{self, Tid};
@@ -26,6 +27,7 @@ use crate::space::memory::Memory;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
 use crate::space::replay_call::{self, Mapped, Replayed, replay};
+use crate::space::{Attempt, Returned, Space};
 
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
@@ -46,8 +48,78 @@ pub(crate) enum Applied {
     Disagrees(String, Vec<Step>),
 }
 
-/// Applies one call that returned `result`.
-pub(crate) fn apply(
+impl Space {
+    /// Applies a call to the model, and compares both views if the model agrees.
+    pub(crate) fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
+        let mut attempt = self.apply(call);
+        if attempt.misfit.is_none() {
+            self.check(call, &mut attempt, journal);
+        }
+        attempt
+    }
+
+    /// A copy of the model, to go back to.
+    pub(super) fn copy(&self) -> Option<Model> {
+        self.model.snapshot(self.model.config().clone()).ok()
+    }
+
+    /// Applies a call to the model.
+    pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
+        let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
+        if self.doubt.has_policies() {
+            self.move_doubt(call);
+        }
+        if self.forgets == Some(call.decoded.nr) {
+            return attempt;
+        }
+        self.has_policies |= call.decoded.call.sets_policies();
+        self.has_userfaultfd |= call.decoded.call == Call::UffdRegister;
+        let saved = if call.failed() { self.copy() } else { None };
+        let d = &call.decoded;
+        // A call that a limit refused may have taken effect in part.
+        let limited = call.result == -i64::from(libc::ENOMEM);
+        let limits = if limited { sys::limits(call.who.tid) } else { None };
+        self.model.set_limits(limits.unwrap_or_default());
+        if limited {
+            self.model.set_caps(sys::capabilities(call.who.tid));
+        }
+        match apply_to_model(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
+            Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
+            Applied::AskKernel(_) if self.kernel_is_ahead => {
+                attempt.misfit = Some(format!(
+                    "only the kernel knows what {} did",
+                    samara_trace::file::call_name(call.decoded.nr).unwrap_or("it")
+                ));
+            }
+            Applied::AskKernel(done) => {
+                let reach = attempt.reach.clone();
+                attempt.steps = done;
+                attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
+                if matches!(d.call, Call::PrSetMm | Call::PrSetVma | Call::PrSetMemoryMerge) {
+                    let at = proc::layout(call.who.tid);
+                    let brk = new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
+                    self.model.set_layout(samara_mm::Layout {
+                        start_brk: at.start_brk,
+                        brk,
+                        start_stack: at.start_stack,
+                        data: at.data,
+                    });
+                    if d.call == Call::PrSetMemoryMerge {
+                        self.model.merge_pages(d.args[1] != 0);
+                    }
+                }
+            }
+            Applied::Disagrees(how, steps) => match saved {
+                Some(saved) => self.model = saved,
+                None => (attempt.steps, attempt.misfit, attempt.answer) = (steps, Some(how), true),
+            },
+        }
+        attempt
+    }
+}
+
+/// Makes one call that returned `result` on the model.
+pub(crate) fn apply_to_model(
     model: &mut Model,
     maps: &mut Maps,
     memory: &Memory,
@@ -201,19 +273,19 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         // SHM_REMAP unmaps the place, as long as the segment, before the call may be refused.
         Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => None,
         call => match call.row().follow {
-            Follow::Makes => Some(replay(m, memory, None, d, result).done),
+            ModelFollows::Makes => Some(replay(m, memory, None, d, result).done),
             // A call that is refused half way has done its first half.
-            Follow::MakesUnlessPages => {
+            ModelFollows::MakesUnlessPages => {
                 let Replayed { done, result: own } = replay(m, memory, None, d, result);
                 // Advice that stopped earlier than the model did: pages stopped it. Or the process
                 // of the pidfd has ended since.
                 let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
                 unless(open && own != result, done, guessed)
             }
-            Follow::Nothing => nothing,
+            ModelFollows::Nothing => nothing,
             // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows their whole effect.
-            Follow::Kernel if failed => nothing,
-            Follow::Kernel => None,
+            ModelFollows::Kernel if failed => nothing,
+            ModelFollows::Kernel => None,
         },
     }
 }

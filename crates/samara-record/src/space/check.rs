@@ -86,9 +86,15 @@ impl Space {
                     journal.budget.take(self.model.len(), began, sys::now_ns());
                 }
                 journal.counters.checks += 1;
-                let unknown = self.doubt.unknown(self.alone);
-                let found =
-                    compare::compare(&mut self.model, &areas, window, &unknown, &mut attempt.steps, &mut attempt.grown);
+                let unknown = self.doubt.unknown(self.kernel_is_ahead);
+                let found = compare::compare_areas(
+                    &mut self.model,
+                    &areas,
+                    window,
+                    &unknown,
+                    &mut attempt.steps,
+                    &mut attempt.grown,
+                );
                 if let Found::Differs(how) = found {
                     misfit = Some(how);
                 }

@@ -38,7 +38,7 @@ pub(crate) struct Unknown<'a> {
 /// Compares the areas that meet `[start, end)`. `kernel` holds the kernel's areas, whole.
 /// Boundaries that only one side has are learnt where the model allows it, and the call's `steps`
 /// are corrected. Stacks that grew are added to `grown`.
-pub(crate) fn compare(
+pub(crate) fn compare_areas(
     model: &mut Model,
     kernel: &[KernelArea],
     (start, end): (u64, u64),

@@ -62,8 +62,14 @@ impl Space {
                 self.adopt_break(Heap::of(&areas).last());
             }
             let unknown = self.doubt.unknown(false);
-            let found =
-                compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
+            let found = compare::compare_areas(
+                &mut self.model,
+                &areas,
+                reach::ALL,
+                &unknown,
+                &mut attempt.steps,
+                &mut attempt.grown,
+            );
             if !attempt.steps.is_empty() {
                 let of = after.as_deref().map_or_else(|| "that no call explains".into(), |n| format!("that {n} left"));
                 let text = self.by_lost_calls().unwrap_or_else(|| format!("boundaries {of}"));
@@ -85,7 +91,7 @@ impl Space {
                 reported = reported.max(u64::from(self.model.to_string() != text && steps.is_empty()));
             }
             // They explain only one comparison.
-            self.lost.clear();
+            self.unreturned_calls.clear();
         }
         if !self.maps.queries() {
             journal.budget.take(self.model.len(), began, sys::now_ns());

@@ -44,9 +44,8 @@ use samara_trace::event::{Event, Resident, Step};
 
 use crate::arch::Decoded;
 use crate::journal::{Journal, Size, Who};
-use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::proc::{KernelArea, Maps};
 use crate::os::sys;
-use crate::space::apply::Applied;
 use crate::space::doubt::Doubt;
 use crate::space::explain::Tells;
 use crate::space::memory::Memory;
@@ -145,18 +144,18 @@ pub(crate) struct Space {
     pub(crate) pending: Vec<Returned>,
     /// Calls without a visible return: their tasks were killed, or entered them before the recorder
     /// attached. Their effect is unknown.
-    pub(crate) lost: Vec<String>,
+    pub(crate) unreturned_calls: Vec<String>,
     /// A userfaultfd has been registered here. Closing it changes areas without a call.
-    pub(crate) registered: bool,
+    pub(crate) has_userfaultfd: bool,
     pub(crate) window: Vec<KernelArea>,
     pub(crate) doubt: Doubt,
     /// A call set a memory policy: from now on the kernel is asked for policies too.
-    pub(crate) bound: bool,
+    pub(crate) has_policies: bool,
     /// For tests: the number of a call that the model ignores.
     forgets: Option<u32>,
     /// The kernel must not be queried, because its state is later than the model's: the tasks do
     /// not stop, or several returned calls are being applied one after the other.
-    alone: bool,
+    kernel_is_ahead: bool,
     /// Overlapped calls that were reported: when each returned, and the ranges that it reached.
     /// Also each takeover of the kernel's view: when, and its ranges.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
@@ -195,7 +194,8 @@ impl Space {
 
     /// Notes a call without a visible return.
     pub(crate) fn lost(&mut self, call: Option<&Decoded>) {
-        self.lost.push(call.map_or_else(|| "one that is not known".to_owned(), |d| format!("{}{:x?}", d.call, d.args)));
+        self.unreturned_calls
+            .push(call.map_or_else(|| "one that is not known".to_owned(), |d| format!("{}{:x?}", d.call, d.args)));
     }
 
     /// Whether overlapped calls wait for one another to return. Then no further call should begin.
@@ -238,73 +238,6 @@ impl Space {
     /// them, or is the next area above it.
     pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
         ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
-    }
-
-    pub(crate) fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
-        let mut attempt = self.apply(call);
-        if attempt.misfit.is_none() {
-            self.check(call, &mut attempt, journal);
-        }
-        attempt
-    }
-
-    /// A copy of the model, to go back to.
-    fn copy(&self) -> Option<Model> {
-        self.model.snapshot(self.model.config().clone()).ok()
-    }
-
-    /// Applies a call to the model.
-    pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
-        let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
-        if self.doubt.has_policies() {
-            self.move_doubt(call);
-        }
-        if self.forgets == Some(call.decoded.nr) {
-            return attempt;
-        }
-        self.bound |= call.decoded.call.sets_policies();
-        self.registered |= call.decoded.call == Call::UffdRegister;
-        let saved = if call.failed() { self.copy() } else { None };
-        let d = &call.decoded;
-        // A call that a limit refused may have taken effect in part.
-        let limited = call.result == -i64::from(libc::ENOMEM);
-        let limits = if limited { sys::limits(call.who.tid) } else { None };
-        self.model.set_limits(limits.unwrap_or_default());
-        if limited {
-            self.model.set_caps(sys::capabilities(call.who.tid));
-        }
-        match apply::apply(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
-            Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
-            Applied::AskKernel(_) if self.alone => {
-                attempt.misfit = Some(format!(
-                    "only the kernel knows what {} did",
-                    samara_trace::file::call_name(call.decoded.nr).unwrap_or("it")
-                ));
-            }
-            Applied::AskKernel(done) => {
-                let reach = attempt.reach.clone();
-                attempt.steps = done;
-                attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
-                if matches!(d.call, Call::PrSetMm | Call::PrSetVma | Call::PrSetMemoryMerge) {
-                    let at = proc::layout(call.who.tid);
-                    let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
-                    self.model.set_layout(samara_mm::Layout {
-                        start_brk: at.start_brk,
-                        brk,
-                        start_stack: at.start_stack,
-                        data: at.data,
-                    });
-                    if d.call == Call::PrSetMemoryMerge {
-                        self.model.merge_pages(d.args[1] != 0);
-                    }
-                }
-            }
-            Applied::Disagrees(how, steps) => match saved {
-                Some(saved) => self.model = saved,
-                None => (attempt.steps, attempt.misfit, attempt.answer) = (steps, Some(how), true),
-            },
-        }
-        attempt
     }
 
     /// The range that a call has registered, and the userfaultfd.

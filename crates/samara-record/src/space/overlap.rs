@@ -106,7 +106,7 @@ impl Space {
     fn settle_group(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
         let (before, doubt) = (self.copy(), self.doubt.clone());
         let Some(before) = before else { return self.take_over(calls, Vec::new(), journal) };
-        self.alone = true;
+        self.kernel_is_ahead = true;
         let mut applied: Vec<Attempt> = calls.iter().map(|call| self.apply(call)).collect();
         if applied.iter().all(|attempt| attempt.misfit.is_none())
             && let Some(last) = applied.last_mut()
@@ -115,7 +115,7 @@ impl Space {
             let tid = calls.last().map_or(0, |call| call.who.tid);
             last.misfit = self.compare(&reach, tid, last, journal);
         }
-        self.alone = false;
+        self.kernel_is_ahead = false;
         if applied.iter().any(|attempt| attempt.misfit.is_some()) {
             (self.model, self.doubt, applied) = (before, doubt, Vec::new());
         }

@@ -60,8 +60,8 @@ impl Space {
     /// Explains an otherwise unexplained misfit by calls without a visible return, if there are
     /// any.
     pub(super) fn by_lost_calls(&self) -> Option<String> {
-        let told = || format!("the effect of calls without a visible return: {}", self.lost.join(", "));
-        (!self.lost.is_empty()).then(told)
+        let told = || format!("the effect of calls without a visible return: {}", self.unreturned_calls.join(", "));
+        (!self.unreturned_calls.is_empty()).then(told)
     }
 
     /// Reports that model and kernel differed, and that `steps` took the kernel's view over. True:
@@ -69,7 +69,7 @@ impl Space {
     pub(crate) fn report_misfit(
         &mut self,
         who: Who,
-        how: String,
+        difference: String,
         steps: &[Step],
         overlapped: bool,
         journal: &mut Journal<'_>,
@@ -85,12 +85,12 @@ impl Space {
         }
         if let Some(text) = self.by_lost_calls() {
             // They explain one difference only.
-            self.lost.clear();
+            self.unreturned_calls.clear();
             self.report_learnt(who, text, steps, journal);
             return true;
         }
         let mut event = journal.blank(EventKind::Difference, self.id, who);
-        event.text = how;
+        event.text = difference;
         event.overlapped = overlapped;
         self.show(&mut event, steps.to_vec());
         self.write(event, journal);
@@ -98,9 +98,9 @@ impl Space {
     }
 
     /// Reports that the kernel's answer to a call differs from the engine's.
-    pub(crate) fn report_verdict(&mut self, who: Who, how: String, journal: &mut Journal<'_>) {
+    pub(crate) fn report_engine_difference(&mut self, who: Who, difference: String, journal: &mut Journal<'_>) {
         let mut event = journal.blank(EventKind::Difference, self.id, who);
-        event.text = how;
+        event.text = difference;
         self.write(event, journal);
     }
 

@@ -36,7 +36,7 @@ impl Space {
             return;
         }
         let mut call = call;
-        self.bound |= call.decoded.call.sets_policies();
+        self.has_policies |= call.decoded.call.sets_policies();
         let read = apply::readable(&self.model, &call.decoded);
         call.memory.keep(&call.decoded, call.result, read, &mut self.maps);
         self.pending.push(call);
@@ -51,7 +51,7 @@ impl Space {
             self.settle_future_locks(&call);
         }
         // The model is copied only if the call may have to be undone.
-        let careful = open || self.registered || self.below_stack(&self.ranges(&call));
+        let careful = open || self.has_userfaultfd || self.below_stack(&self.ranges(&call));
         let before = if careful { self.copy() } else { None };
         let mut attempt = self.apply(&call);
         // A call that does not fit is compared below, after a search for an explanation.
@@ -123,8 +123,8 @@ impl Space {
         attempt.steps.extend(steps.iter().flatten());
         let (reached, answer) = (attempt.reach.clone(), attempt.answer);
         self.report_call(call, attempt, journal);
-        // Without steps, an overlapping call has undone the difference by now. A wrong answer is
-        // reported anyway.
+        // If there are no steps, model and kernel agree again: an overlapping call undid the
+        // difference. A wrong answer is reported anyway.
         let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) else { return };
         let how = format!("after {}: {how}", call.decoded.call);
         let unknown = match call.decoded.call {

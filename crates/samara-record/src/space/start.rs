@@ -66,7 +66,7 @@ impl Space {
         }
         space.part();
         space.doubt_former_locks();
-        space.registered = space.model.areas().any(|a| a.area.flags.intersects(Flags::UFFD));
+        space.has_userfaultfd = space.model.areas().any(|a| a.area.flags.intersects(Flags::UFFD));
     }
 
     /// Begins to record a space that was only modelled before. `quiet`: none of its calls is in the
@@ -146,7 +146,7 @@ impl Space {
         child.bases = self.bases;
         child.hidden = self.hidden;
         child.forgets = self.forgets;
-        child.bound = self.bound || !quiet;
+        child.has_policies = self.has_policies || !quiet;
         child.doubt = self.doubt.inherited();
         match self.model.fork() {
             Ok(model) => child.model = model,
@@ -161,7 +161,7 @@ impl Space {
             journal.counters.checks += 1;
             let unknown = self.doubt.unknown(!quiet);
             if let Found::Differs(how) =
-                compare::compare(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
+                compare::compare_areas(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
             {
                 misfit = Some(how);
             }
@@ -219,13 +219,13 @@ impl Space {
             maps,
             size: Size::default(),
             pending: Vec::new(),
-            lost: Vec::new(),
-            registered: false,
+            unreturned_calls: Vec::new(),
+            has_userfaultfd: false,
             window: Vec::new(),
             doubt: Doubt::default(),
-            bound: false,
+            has_policies: false,
             forgets: None,
-            alone: false,
+            kernel_is_ahead: false,
             recent: VecDeque::new(),
             waiting: 0,
             finished: false,

@@ -100,7 +100,7 @@ impl Space {
     /// The space of a forked child, copied from its parent's present state.
     pub(crate) fn forked(&mut self, id: SpaceId, who: Who, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::unstopped(id, false);
-        (child.bound, child.flagless) = (self.bound, self.flagless);
+        (child.has_policies, child.flagless) = (self.has_policies, self.flagless);
         child.doubt = self.doubt.inherited();
         match self.model.fork() {
             Ok(model) => child.model = model,
@@ -114,7 +114,7 @@ impl Space {
 
     fn unstopped(id: SpaceId, root: bool) -> Space {
         let mut space = Space::with(id, root, Maps::of_nobody());
-        space.alone = true;
+        space.kernel_is_ahead = true;
         space
     }
 
@@ -325,7 +325,7 @@ impl Space {
         for gap in gaps {
             let unknown = self.doubt.unknown(false);
             let (steps, grown) = (&mut attempt.steps, &mut attempt.grown);
-            found = compare::compare(&mut self.model, within(kernel, *gap), *gap, &unknown, steps, grown);
+            found = compare::compare_areas(&mut self.model, within(kernel, *gap), *gap, &unknown, steps, grown);
             if found != Found::Equal {
                 break;
             }

@@ -84,12 +84,12 @@ impl Tracer<'_> {
                 let _ = ptrace::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX);
             }
         }
-        if self.how.resident
+        if self.options.resident
             && let Some(task) = self.tasks.get_mut(&tid)
         {
             task.resident.begin(tid);
         }
-        self.go(tid, Go::Syscall, 0);
+        self.resume_if_alive(tid, Go::Syscall, 0);
     }
 
     /// The decision on a call that is repeated with the program's own arguments. `None`: this is
@@ -131,7 +131,7 @@ impl Tracer<'_> {
             personality: task.personality,
             x32: flight.x32,
             filtered: task.filtered,
-            hidden: task.filtered && self.how.every_call,
+            hidden: task.filtered && self.options.every_call,
             again: task.repeat.times(&flight.decoded) > 0,
             of: task.tgid,
             foreign: false,
@@ -156,7 +156,7 @@ impl Tracer<'_> {
         let others: Vec<&Flight> = others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()).collect();
         let taken: Vec<(u64, u64)> = others.iter().filter_map(|f| f.claims()).filter(|(s, e)| s < e).collect();
         // A userfaultfd's thread may have to map memory before an `mremap` can end.
-        let by_force = !space.registered && !others.iter().any(|f| f.has_open_place());
+        let by_force = !space.has_userfaultfd && !others.iter().any(|f| f.has_open_place());
         for _ in 0..LOOKS {
             let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
             // A fixed mremap replaces the memory at its place, so the place must be free in the

@@ -120,7 +120,7 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let switch = Switch::new(running.start_on, running.stop_on);
     let signals = Signals::install(true, running.let_go.is_some(), &switch.signals());
     let mut tracer = Tracer::new(running.pid as Tid, start_ns, signals, sink);
-    tracer.how = How::attached(running);
+    tracer.options = TracerOptions::attached(running);
     tracer.stacks = running.stacks.then(Stacks::default);
     let mut attached = Attached::new(running.duration, running.let_go.clone());
     if switch.is_on() {
@@ -258,7 +258,7 @@ impl Tracer<'_> {
                 Some((tracer, _)) if tracer == sys::own_tid() as u32 => {}
                 Some(by) => return Err(RecordError::Traced { pid: self.root as u32, by }),
                 None => {
-                    let why = launch::why_refused(Some(&status));
+                    let why = ptrace_refused::why(Some(&status));
                     return Err(RecordError::PtraceRefused { why, errno: error.raw_os_error().unwrap_or(0) });
                 }
             }
@@ -296,7 +296,7 @@ impl Tracer<'_> {
         let id = self.next_space;
         self.next_space += 1;
         let recorded = self.follows(self.root);
-        let mut space = Space::found(id, who, self.how.query, self.journal.of(recorded));
+        let mut space = Space::found(id, who, self.options.query, self.journal.of(recorded));
         let threaded = self.tasks.len() > 1;
         // A stopped thread shows which call table the program uses.
         let is_native = ptrace::call_table(one).is_ok_and(|table| table == arch::AUDIT_NATIVE);
@@ -321,7 +321,7 @@ impl Tracer<'_> {
         }
         self.spaces.insert(id, (space, Traffic { users, recorded, ..Traffic::default() }));
         if recorded {
-            self.tasks.values_mut().for_each(|task| task.known = true);
+            self.tasks.values_mut().for_each(|task| task.was_recorded = true);
             self.journal.counters.processes = 1;
             self.first = Some(self.root);
         }

@@ -34,8 +34,9 @@ impl Tracer<'_> {
         if tid == self.root
             && let Some(Report::NoFilter(errno)) = self.started.as_mut().and_then(|s| s.report().into_iter().next())
         {
-            self.how.every_call = true;
-            // An inherited filter. It answers only after the recorder has seen the call.
+            self.options.every_call = true;
+            // An inherited filter may be the cause. It sees each call only after the recorder, and
+            // may still refuse it.
             let filtered = proc::is_filtered();
             self.tasks.values_mut().for_each(|t| t.filtered |= filtered);
             let error = io::Error::from_raw_os_error(errno);
@@ -48,17 +49,17 @@ impl Tracer<'_> {
         let mdwe =
             before.map_or_else(|| samara_mm::Mdwe::from_bits(sys::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
         let merges_pages = before.map_or_else(sys::merges_pages, |(s, _)| s.model.merges_pages());
-        let was_recorded = before.is_some_and(|(_, traffic)| traffic.recorded);
-        let was_known = self.tasks.get(&tid).is_some_and(|task| task.known);
+        let space_was_recorded = before.is_some_and(|(_, traffic)| traffic.recorded);
+        let was_recorded = self.tasks.get(&tid).is_some_and(|task| task.was_recorded);
         self.leave_space(tid, false);
         let id = self.next_space;
         self.next_space += 1;
         let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
         let is_first = recorded && self.begin(tid);
-        if was_recorded && was_known && !recorded {
+        if space_was_recorded && was_recorded && !recorded {
             self.lose_sight(id, who);
         }
-        let mut space = Space::load(id, who, is_first, self.how.query, self.journal.of(recorded));
+        let mut space = Space::load(id, who, is_first, self.options.query, self.journal.of(recorded));
         let personality = proc::personality(tid);
         space.model.merge_pages(merges_pages);
         if let Some(charge) = &mut self.charge {

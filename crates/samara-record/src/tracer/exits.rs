@@ -218,7 +218,7 @@ impl Tracer<'_> {
         let Some(code) = exit_code(tid).filter(|_| tid != self.root || self.attached.is_some()) else {
             // This process is its parent, because it started it; or it was killed, which a later
             // wait reports.
-            return self.go_on(tid, Go::Cont, 0);
+            return self.resume_now(tid, Go::Cont, 0);
         };
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let threaded = self.tasks.get(&tgid).is_none_or(|t| t.threaded);
@@ -228,7 +228,7 @@ impl Tracer<'_> {
             if !launch::gone(&error) {
                 self.journal.note(format!("a task could not be detached at its end: {error}"));
             }
-            return self.go_on(tid, Go::Cont, 0);
+            return self.resume_now(tid, Go::Cont, 0);
         }
         self.pair.gone(tid);
         self.end_task(tid, shown.unwrap_or(code));
@@ -289,7 +289,7 @@ impl Tracer<'_> {
             (event.args[0], event.args[1], event.ip) = (fault.address, fault.code as u64, fault.ip);
             (event.args[2], event.args[3]) = (fault.signal as u64, fault.sp.unwrap_or(0));
         }
-        self.journal.of(leader.known).write(event);
+        self.journal.of(leader.was_recorded).write(event);
     }
 
     /// Handles a call whose end was not seen: its task was killed and ended without a stop.

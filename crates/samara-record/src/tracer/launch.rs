@@ -1,5 +1,5 @@
-//! Starts the program: finds, forks and seizes it, and explains failures. Does not know the
-//! recording.
+//! Starts the program: finds, forks and seizes it; and says whether loading it gave the user, group
+//! and capabilities of its file. Does not know the recording.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -15,10 +15,9 @@ use crate::api::{Engine, Options, RecordError};
 use crate::engine::kernel_map_count;
 use crate::os::child;
 use crate::os::child::{Apart, Child, Launch};
-use crate::os::proc::{self, Status};
 use crate::os::ptrace::{self, TraceOptions, Waited};
 use crate::os::sys::{self, Resource, Tid};
-use crate::tracer::seccomp;
+use crate::tracer::{ptrace_refused, seccomp};
 
 /// The program, seized and about to execute.
 pub(crate) struct Started {
@@ -125,7 +124,10 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     if let Err(error) = ptrace::seize(pid, TraceOptions::Filtered) {
         drop(go); // the child reads the end of the pipe and exits
         while let Ok(Waited::Nothing) = ptrace::wait_for(pid, true) {}
-        return Err(RecordError::PtraceRefused { why: why_refused(None), errno: error.raw_os_error().unwrap_or(0) });
+        return Err(RecordError::PtraceRefused {
+            why: ptrace_refused::why(None),
+            errno: error.raw_os_error().unwrap_or(0),
+        });
     }
     for (option, resource, bytes) in engine.map(limits).into_iter().flatten() {
         if let Err(error) = sys::set_limit(pid, resource, bytes) {
@@ -186,56 +188,6 @@ impl Started {
         self.read.clear();
         out
     }
-}
-
-/// The setting that refuses tracing, and how to allow it. `running`: the status of an already
-/// running process.
-pub(crate) fn why_refused(running: Option<&Status>) -> String {
-    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    explain(yama.trim(), &Status::own(), running, proc::is_rootless())
-}
-
-fn explain(yama: &str, own: &Status, running: Option<&Status>, rootless: bool) -> String {
-    let may = own.may_trace();
-    // The real user.
-    let (ours, theirs) = (own.number("Uid:"), running.map(|status| status.number("Uid:")));
-    let text = match yama {
-        _ if running.is_none() && own.number("TracerPid:") != 0 => {
-            "this process is itself traced, by strace, a debugger or another samara, and a process has only one tracer: run samara outside of it"
-        }
-        "3" => {
-            "kernel.yama.ptrace_scope is 3: no process may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot"
-        }
-        "2" if !may => {
-            "kernel.yama.ptrace_scope is 2: only root (CAP_SYS_PTRACE) may trace. Run as root, or: sysctl kernel.yama.ptrace_scope=1"
-        }
-        _ if !may && theirs.is_some_and(|theirs| theirs != ours) => {
-            return format!(
-                "the process belongs to user {}, and this is user {ours}: run samara as that user, or \
-                 with CAP_SYS_PTRACE, which root has outside of containers",
-                theirs.unwrap_or_default()
-            );
-        }
-        "1" if !may && running.is_some() => {
-            "kernel.yama.ptrace_scope is 1: only descendants may be traced. Run as root, or: sysctl kernel.yama.ptrace_scope=0"
-        }
-        _ if own.is_filtered() => {
-            "a seccomp filter is in force here, as in a container: start it with --cap-add=SYS_PTRACE (docker, podman), \
-             or with a seccomp profile that allows ptrace"
-        }
-        _ if !may && running.is_some() => {
-            "the process has changed its user, has privileges of its own, may not be read, or belongs to another user \
-             namespace: run samara with CAP_SYS_PTRACE, which root has outside of containers"
-        }
-        _ if rootless && running.is_some() => {
-            "the process is outside of this user namespace, and its capabilities do not count for it: run samara outside of it"
-        }
-        _ => {
-            "neither kernel.yama.ptrace_scope nor a seccomp filter explains it: look for a security module's rule (SELinux boolean \
-              deny_ptrace, AppArmor) or a sandbox around this process"
-        }
-    };
-    text.to_owned()
 }
 
 /// The program that a process has just loaded, if its mode should have changed the user or group,

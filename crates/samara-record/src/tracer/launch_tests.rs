@@ -1,4 +1,4 @@
-//! Tests: finding a program, and explaining refusals.
+//! Tests: finding a program, and reading the capabilities of its file.
 
 use super::*;
 
@@ -17,26 +17,4 @@ fn capabilities_of_a_file_are_read() {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     assert_eq!(permitted(&bytes), Some(1 << 13 | 1 << 38));
     assert_eq!((permitted(&bytes[..7]), permitted(&[])), (None, None));
-}
-
-#[test]
-fn refusal_names_the_setting() {
-    let explained = |yama, own: &str, running: Option<&str>| {
-        let status = |text: &str| Status(text.to_owned());
-        explain(yama, &status(own), running.map(status).as_ref(), false)
-    };
-    assert!(explained("2", "", None).contains("ptrace_scope is 2"));
-    assert!(explained("3", "", None).contains("reboot"));
-    assert!(explained("1", "Name:\tx\nSeccomp:\t2\n", None).contains("SYS_PTRACE"));
-    assert!(explained("1", "TracerPid:\t77\nSeccomp:\t0\n", None).contains("itself traced"));
-    assert!(explained("", "Seccomp:\t0\n", None).contains("security module"));
-    // A running process.
-    let (user, root) = ("Uid:\t7\t7\t7\t7\n", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n");
-    assert!(explained("1", user, Some(root)).contains("belongs to user 0"));
-    assert!(explained("1", user, Some(user)).contains("ptrace_scope is 1"));
-    assert!(explained("2", user, Some(user)).contains("ptrace_scope is 2"));
-    assert!(explained("0", user, Some(user)).contains("with CAP_SYS_PTRACE"));
-    assert!(explained("2", root, Some(user)).contains("security module"));
-    let (root, user) = (Status(root.to_owned()), Status(user.to_owned()));
-    assert!(explain("0", &root, Some(&user), true).contains("user namespace"));
 }

@@ -1,6 +1,6 @@
-//! The wait loop: receives every stop of every task, distinguishes the kinds of stops, and answers
-//! them so that the task goes on as if it were not traced. Knows the tasks and their states;
-//! `space` knows the effect of calls.
+//! Tells the stops of tasks apart, and answers each so that the task goes on as if it were not
+//! traced. Knows the tasks and their states; `wait_loop` receives the stops, and `space` knows the
+//! effect of calls.
 //!
 //! - **TRACER-1** a task is stopped from the wait that reports it until `resume`. Its space is read
 //!   only during that time.
@@ -12,7 +12,7 @@
 //!   without one). It is compared while one of its tasks is stopped at that event and no other task
 //!   will use it any more (`exits`).
 //! - **TRACER-5** stopped tasks are served in turn: a task waits for at most one stop of each other
-//!   task (`turns`).
+//!   task (`wait_loop`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as long as without a recorder
 //! (`own_job` also stops the recorder). Signals are delivered unchanged.
@@ -22,16 +22,16 @@ mod affinity;
 pub(crate) mod attach;
 mod exec;
 mod exits;
-mod how;
 pub(crate) mod launch;
 mod let_go;
 mod made_again;
 mod new_tasks;
 pub(crate) mod own_job;
+pub(crate) mod ptrace_refused;
 mod recorded;
 mod seccomp;
 mod switch;
-mod turns;
+mod wait_loop;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -42,8 +42,9 @@ use samara_trace::Sink;
 use samara_trace::calls::Call;
 use samara_trace::event::EventKind;
 
-use crate::api::{Cause, Follow, Options, Outcome, RecordError, Status};
+use crate::api::{Cause, Follow, Options, Outcome, RecordError, Running, Status};
 use crate::arch::{self, Decoded};
+use crate::call_refused::WhyRefused;
 use crate::engine::{Charge, Decision};
 use crate::journal::{Journal, Lack, Who};
 use crate::os::proc;
@@ -57,14 +58,12 @@ use crate::stacks::{Asked, Stacks};
 use crate::tracer::affinity::{IDLE_NS, Pair};
 use crate::tracer::launch::{Report, Started};
 use crate::tracer::own_job::{Due, Job};
-use crate::why_refused::WhyRefused;
 use admit::Repeat;
-use how::How;
 use let_go::Attached;
 use made_again::StopRequest;
 use new_tasks::{Creation, Undo};
 use switch::Switch;
-use turns::Reports;
+use wait_loop::Reports;
 
 /// How long a task may be held at the entry of a call because of another task's call, in
 /// nanoseconds. A call that takes longer is treated like one that may block, and the others are
@@ -117,7 +116,7 @@ struct Task {
     /// The recorded process whose space it shares without being recorded (FOLLOW-3).
     shares_of: Option<Tid>,
     /// Its process has been recorded, so its end will be too (FOLLOW-2).
-    known: bool,
+    was_recorded: bool,
     /// `None` before the program is loaded, and after the task has passed its exit event.
     space: Option<SpaceId>,
     /// The last space of the task, for its exit event.
@@ -149,7 +148,7 @@ impl Task {
         Task {
             tgid,
             shares_of: None,
-            known: false,
+            was_recorded: false,
             space,
             last_space: space.unwrap_or(0),
             flight: None,
@@ -188,6 +187,48 @@ struct Traffic {
     held: VecDeque<Tid>,
 }
 
+/// The options of a whole recording.
+struct TracerOptions {
+    /// Whether every call stops, because there is no filter.
+    every_call: bool,
+    /// Whether the kernel may be asked by PROCMAP_QUERY.
+    query: bool,
+    /// [`Options::patience`].
+    patience: Option<u64>,
+    /// [`Options::resident`].
+    resident: bool,
+    follow: Follow,
+}
+
+impl Default for TracerOptions {
+    fn default() -> TracerOptions {
+        TracerOptions { every_call: false, query: true, patience: None, resident: false, follow: Follow::All }
+    }
+}
+
+impl TracerOptions {
+    fn of(options: &Options) -> TracerOptions {
+        TracerOptions {
+            every_call: !options.seccomp,
+            query: options.procmap_query,
+            patience: options.patience,
+            resident: options.resident,
+            follow: options.follow.clone(),
+        }
+    }
+
+    /// The options for a running process.
+    fn attached(running: &Running) -> TracerOptions {
+        TracerOptions {
+            every_call: true,
+            query: running.procmap_query,
+            patience: None,
+            resident: running.resident,
+            follow: running.follow.clone(),
+        }
+    }
+}
+
 pub(crate) struct Tracer<'a> {
     tasks: HashMap<Tid, Task>,
     reports: Reports,
@@ -203,7 +244,7 @@ pub(crate) struct Tracer<'a> {
     status: Option<ExitStatus>,
     /// When the first process ended.
     root_end_ns: u64,
-    how: How,
+    options: TracerOptions,
     charge: Option<Charge>,
     why_refused: WhyRefused,
     stacks: Option<Stacks>,
@@ -231,13 +272,13 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let signals = Signals::install(false, options.apart.is_some(), &switch.signals());
     let mut tracer = Tracer::new(root, start_ns, signals, sink);
     tracer.started = Some(started);
-    tracer.how = How::of(options);
+    tracer.options = TracerOptions::of(options);
     tracer.charge = options.engine.as_ref().map(Charge::new);
     tracer.stacks = options.stacks.then(Stacks::default);
     tracer.switch = switch;
     tracer.journal.forgets = options.forgets;
     tracer.journal.budget.none = options.hasty;
-    if tracer.how.every_call {
+    if tracer.options.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
     tracer.tasks.insert(root, Task::new(root, None, 0));
@@ -261,7 +302,7 @@ impl<'a> Tracer<'a> {
             failed: None,
             status: None,
             root_end_ns: start_ns,
-            how: How::default(),
+            options: TracerOptions::default(),
             charge: None,
             why_refused: WhyRefused::default(),
             stacks: None,
@@ -305,7 +346,7 @@ impl<'a> Tracer<'a> {
 
 impl Tracer<'_> {
     /// Handles a report of a task.
-    fn changed(&mut self, tid: Tid, status: i32) {
+    fn handle_report(&mut self, tid: Tid, status: i32) {
         self.dispatch(tid, status);
         if !self.reports.early.is_empty() {
             self.adopt_orphans();
@@ -355,7 +396,7 @@ impl Tracer<'_> {
             libc::PTRACE_EVENT_EXIT => self.at_exit_event(tid),
             libc::PTRACE_EVENT_STOP if group_stop => {
                 // It stays stopped until SIGCONT or death, as it would without a recorder.
-                self.go(tid, Go::Listen, 0);
+                self.resume_if_alive(tid, Go::Listen, 0);
                 if self.attached.is_none() && self.tasks.get(&tid).is_some_and(|t| t.tgid == self.root) {
                     self.job.stopped(tid, signal, sys::now_ns());
                     self.signals.tick(HOLD_LIMIT_NS / 2);
@@ -368,13 +409,13 @@ impl Tracer<'_> {
     /// Resumes a task as its state requires.
     fn resume(&mut self, tid: Tid, signal: i32) {
         let in_call = self.tasks.get(&tid).is_some_and(|t| t.flight.is_some());
-        self.go(tid, if in_call || self.how.every_call { Go::Syscall } else { Go::Cont }, signal);
+        self.resume_if_alive(tid, if in_call || self.options.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
     /// Resumes a task, unless it has been killed since it stopped. A killed task is now stopped at
     /// its exit event and is left there: the report of that was received, or comes with a later
     /// wait.
-    fn go(&mut self, tid: Tid, how: Go, signal: i32) {
+    fn resume_if_alive(&mut self, tid: Tid, go: Go, signal: i32) {
         if self.park(tid, signal) {
             return;
         }
@@ -386,12 +427,12 @@ impl Tracer<'_> {
         let long = sys::now_ns().saturating_sub(since) > LONG_NS;
         let moved = self.reports.heard.iter().any(|(t, _)| *t == tid);
         if !moved && (!long || ptrace::event(tid) != Some(libc::PTRACE_EVENT_EXIT)) {
-            self.go_on(tid, how, signal);
+            self.resume_now(tid, go, signal);
         }
     }
 
-    fn go_on(&mut self, tid: Tid, how: Go, signal: i32) {
-        if let Err(error) = ptrace::resume(tid, how, signal)
+    fn resume_now(&mut self, tid: Tid, go: Go, signal: i32) {
+        if let Err(error) = ptrace::resume(tid, go, signal)
             && !launch::gone(&error)
         {
             self.journal.note(format!("a task could not be resumed: {error}"));
@@ -401,7 +442,7 @@ impl Tracer<'_> {
     fn syscall_stop(&mut self, tid: Tid) {
         match ptrace::syscall_info(tid) {
             Ok(SyscallInfo::Entry { filter: Some(data), .. })
-                if self.how.every_call || data != u32::from(seccomp::DATA) =>
+                if self.options.every_call || data != u32::from(seccomp::DATA) =>
             {
                 // A filter of the program asked for a tracer. Without a recorder there is no
                 // tracer, and the call gets ENOSYS.
@@ -424,7 +465,7 @@ impl Tracer<'_> {
                 if !launch::gone(&error) {
                     self.journal.note(format!("the call that a task is in could not be read: {error}"));
                 }
-                self.go(tid, Go::Cont, 0);
+                self.resume_if_alive(tid, Go::Cont, 0);
             }
         }
     }
@@ -440,7 +481,7 @@ impl Tracer<'_> {
         };
         let (space, tgid) = (task.space, task.tgid);
         let now = sys::now_ns();
-        if decoded.stays_out() || decoded.call.makes_task() || self.how.every_call {
+        if decoded.stays_out() || decoded.call.makes_task() || self.options.every_call {
             self.pair.end();
         } else {
             let traffic = space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic);
@@ -498,7 +539,7 @@ impl Tracer<'_> {
     /// Lets held tasks into the kernel, in order, until one must wait for another call.
     fn release(&mut self, id: SpaceId) {
         let now = sys::now_ns();
-        let patience = self.how.patience;
+        let patience = self.options.patience;
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         let mut go = Vec::new();
         while let Some(tid) = traffic.held.front().copied() {
@@ -560,20 +601,20 @@ impl Tracer<'_> {
             // PTRACE_TRACEME asks for the caller to be traced, which it already is.
             let of = if flight.decoded.args[0] == 0 { tid } else { flight.decoded.args[1] as Tid };
             if self.tasks.contains_key(&of) {
-                let known = self.tasks.get(&tid).is_some_and(|task| task.known);
-                self.journal.of(known).lacks(Lack::Tracing, proc::name(tid));
+                let was_recorded = self.tasks.get(&tid).is_some_and(|task| task.was_recorded);
+                self.journal.of(was_recorded).lacks(Lack::Tracing, proc::name(tid));
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         // The recorder's filter is the cause, unless the program has a filter too.
         if flight.decoded.asks_for_strict_mode() && result == -i64::from(libc::EINVAL) && !task.filtered {
-            self.journal.of(task.known).lacks(Lack::StrictMode, proc::name(tid));
+            self.journal.of(task.was_recorded).lacks(Lack::StrictMode, proc::name(tid));
         }
         if flight.decoded.has_set_filter(result) {
             let tgid = task.tgid;
             // Calls that the program's filter refuses do not reach the recorder's filter.
-            if !task.filtered && !self.how.every_call {
-                self.journal.of(task.known).lacks(Lack::Filtered, proc::name(tid));
+            if !task.filtered && !self.options.every_call {
+                self.journal.of(task.was_recorded).lacks(Lack::Filtered, proc::name(tid));
             }
             self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.filtered = true);
         }
@@ -618,8 +659,8 @@ impl Tracer<'_> {
             call.unsure = self.charge.as_ref().is_some_and(|charge| charge.done.unsure > before);
             let journal = self.journal.of(traffic.recorded);
             space.returned(call, &flying(&self.tasks, traffic), journal);
-            if let Some(how) = verdict {
-                space.report_verdict(who, how, journal);
+            if let Some(difference) = verdict {
+                space.report_engine_difference(who, difference, journal);
             }
         }
         self.go_on_after(id);

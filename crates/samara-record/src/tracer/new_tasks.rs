@@ -75,14 +75,13 @@ impl Tracer<'_> {
             Ok(child) => child as Tid,
             // The parent was killed: its end is reported, and the child adopted as an orphan.
             Err(error) if launch::gone(&error) => return,
-            Err(_) => return self.go(tid, Go::Cont, 0),
+            Err(_) => return self.resume_if_alive(tid, Go::Cont, 0),
         };
         let now = sys::now_ns();
-        // The child was among the threads that the recorder attached to.
-        let known = self.attached.is_some() && self.tasks.contains_key(&child);
+        let is_attached = self.attached.is_some() && self.tasks.contains_key(&child);
         let Some(parent) = self.tasks.get_mut(&tid) else { return };
         parent.waits_for_child = event == libc::PTRACE_EVENT_VFORK;
-        if known {
+        if is_attached {
             return self.resume(tid, 0);
         }
         let flight = parent.flight.take();
@@ -91,7 +90,7 @@ impl Tracer<'_> {
             creation.undo(tid);
         }
         let (parent_tgid, parent_space, personality) = (parent.tgid, parent.space, parent.personality);
-        let (parent_pid, parent_known, parent_shares) = (parent.pid(), parent.known, parent.shares_of);
+        let (parent_pid, parent_recorded, parent_shares) = (parent.pid(), parent.was_recorded, parent.shares_of);
         let (thread, shares) = match creation.and_then(|b| b.flags) {
             Some(flags) => (flags & libc::CLONE_THREAD as u64 != 0, flags & libc::CLONE_VM as u64 != 0),
             None => {
@@ -104,8 +103,8 @@ impl Tracer<'_> {
         let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
         let from = flight.as_ref().map_or_else(Caller::default, |f| f.from);
         let of_parent = parent_space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic.recorded);
-        let known = if thread { parent_known } else { self.follows_child(child, of_parent) };
-        let shares_of = match of_parent == Some(true) && !known {
+        let records = if thread { parent_recorded } else { self.follows_child(child, of_parent) };
+        let shares_of = match of_parent == Some(true) && !records {
             true if thread => parent_shares,
             true if shares => Some(parent_pid),
             _ => None,
@@ -129,23 +128,23 @@ impl Tracer<'_> {
                     event
                 };
                 from.note(&mut event);
-                self.journal.of(known && traffic.recorded).write(event);
+                self.journal.of(records && traffic.recorded).write(event);
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
                 // `overlapped` counts too. If the call began before the attachment, its beginning
                 // is unknown.
                 let alone = flight.map_or(self.attached.is_none(), |f| !f.overlapped);
                 let quiet = traffic.flying.is_empty() && alone;
-                let new = of_parent.fork(self.next_space, who, quiet, from, self.journal.of(known));
+                let new = of_parent.fork(self.next_space, who, quiet, from, self.journal.of(records));
                 space = Some(self.next_space);
-                let traffic = Traffic { users: 1, recorded: known, ..Traffic::default() };
+                let traffic = Traffic { users: 1, recorded: records, ..Traffic::default() };
                 self.spaces.insert(self.next_space, (new, traffic));
                 self.next_space += 1;
             }
             self.release(id);
         }
         if !thread {
-            self.journal.of(known).counters.processes += 1;
+            self.journal.of(records).counters.processes += 1;
         } else if let Some(leader) = self.tasks.get_mut(&tgid) {
             leader.threaded = true;
         }
@@ -153,7 +152,15 @@ impl Tracer<'_> {
         let last_space = space.unwrap_or(0);
         let dying = thread && self.tasks.get(&tid).is_some_and(|t| t.dying);
         let filtered = self.tasks.get(&tid).is_some_and(|t| t.filtered);
-        let task = Task { undo, dying, filtered, last_space, known, shares_of, ..Task::new(tgid, space, personality) };
+        let task = Task {
+            undo,
+            dying,
+            filtered,
+            last_space,
+            was_recorded: records,
+            shares_of,
+            ..Task::new(tgid, space, personality)
+        };
         self.tasks.insert(child, task);
         self.resume(tid, 0);
         // If its first stop has not been reported yet, a later wait reports it.
@@ -181,23 +188,23 @@ impl Tracer<'_> {
             // A thread of a dying process gets no space: it will not run again, and is resumed only
             // so that it can end.
             let mut id = None;
-            let mut known = self.tasks.get(&tgid).is_some_and(|leader| leader.known);
+            let mut records = self.tasks.get(&tgid).is_some_and(|leader| leader.was_recorded);
             if tgid == tid {
-                known = self.follows_child(tid, None);
-                let mut space = Space::orphan(self.next_space, who, self.how.query, self.journal.of(known));
+                records = self.follows_child(tid, None);
+                let mut space = Space::orphan(self.next_space, who, self.options.query, self.journal.of(records));
                 if let Some(charge) = &mut self.charge {
                     space.bases = charge.bases(tid, proc::personality(tid), &space.model);
                 }
-                let traffic = Traffic { users: 1, recorded: known, ..Traffic::default() };
+                let traffic = Traffic { users: 1, recorded: records, ..Traffic::default() };
                 self.spaces.insert(self.next_space, (space, traffic));
                 id = Some(self.next_space);
                 self.next_space += 1;
-                self.journal.of(known).counters.processes += 1;
+                self.journal.of(records).counters.processes += 1;
             } else if let Some(leader) = self.tasks.get_mut(&tgid) {
                 leader.threaded = true;
             }
             let last_space = id.unwrap_or(0);
-            let task = Task { last_space, known, ..Task::new(tgid, id, 0) };
+            let task = Task { last_space, was_recorded: records, ..Task::new(tgid, id, 0) };
             self.tasks.insert(tid, task);
             self.dispatch(tid, status);
         }

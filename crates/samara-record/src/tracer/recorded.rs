@@ -5,8 +5,8 @@
 //! It knows only the names of programs. It does not know when the recording starts and stops
 //! (`switch`).
 //!
-//! - **FOLLOW-1** a space is recorded from its first event on, which has all of its areas, or not
-//!   at all. So every recorded space can be replayed.
+//! - **FOLLOW-1** a space is either never recorded, or recorded from an event that shows all its
+//!   areas. So every recorded space can be replayed.
 //! - **FOLLOW-2** the end of a process is recorded if one of its spaces was. A process that loads a
 //!   program that is not followed has an `Exec` event without areas.
 //! - **FOLLOW-3** if a process that is not recorded shares a recorded space (`vfork`), its calls on
@@ -28,7 +28,7 @@ impl Tracer<'_> {
         if !self.switch.is_on() {
             return false;
         }
-        match &self.how.follow {
+        match &self.options.follow {
             Follow::All => true,
             Follow::First => tid == self.root,
             Follow::Programs(names) => {
@@ -47,7 +47,7 @@ impl Tracer<'_> {
         if !self.switch.is_on() {
             return false;
         }
-        match self.how.follow {
+        match self.options.follow {
             Follow::All => true,
             Follow::First => false,
             Follow::Programs(_) => parent.unwrap_or_else(|| self.follows(child)),
@@ -58,7 +58,7 @@ impl Tracer<'_> {
     /// it is the first of all.
     pub(super) fn begin(&mut self, tid: Tid) -> bool {
         if let Some(task) = self.tasks.get_mut(&tid)
-            && !std::mem::replace(&mut task.known, true)
+            && !std::mem::replace(&mut task.was_recorded, true)
         {
             self.journal.counters.processes += 1;
         }
@@ -75,7 +75,7 @@ impl Tracer<'_> {
 
     /// Adds a note if nothing was recorded.
     pub(super) fn note_nothing(&mut self) {
-        let why = match (&self.how.follow, self.switch.start_on()) {
+        let why = match (&self.options.follow, self.switch.start_on()) {
             _ if self.first.is_some() => return,
             (_, Some(signal)) if self.switch.waits() => format!("{signal} did not come"),
             (Follow::Programs(names), signal) => {

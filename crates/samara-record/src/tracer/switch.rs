@@ -89,7 +89,7 @@ impl Tracer<'_> {
                 continue;
             };
             let first = self.begin(pid);
-            self.tasks.values_mut().filter(|task| task.tgid == pid).for_each(|task| task.known = true);
+            self.tasks.values_mut().filter(|task| task.tgid == pid).for_each(|task| task.was_recorded = true);
             let Some((space, traffic)) = self.spaces.get_mut(&id) else { continue };
             let who = Who { pid, tid, entry_ns: now, exit_ns: now };
             if !std::mem::replace(&mut traffic.recorded, true) {
@@ -100,7 +100,7 @@ impl Tracer<'_> {
             self.note_lacks(tid, true);
         }
         // FOLLOW-3.
-        for task in self.tasks.values_mut().filter(|task| !task.known) {
+        for task in self.tasks.values_mut().filter(|task| !task.was_recorded) {
             task.shares_of = task.space.and_then(|id| owners.get(&id)).copied();
         }
     }
@@ -128,7 +128,7 @@ impl Tracer<'_> {
                 space.finish(who, &mut self.journal);
             }
         }
-        self.tasks.values_mut().for_each(|task| (task.known, task.shares_of) = (false, None));
+        self.tasks.values_mut().for_each(|task| (task.was_recorded, task.shares_of) = (false, None));
         if let Some(stacks) = self.stacks.take() {
             stacks.write_symbols(self.root, now, false, &mut self.journal);
         }

@@ -25,7 +25,7 @@ pub use names::{Kind, option_name, signature};
 pub use names::{failed_with, failing, fails_by_rate, name, row_of};
 pub use numbers::{Abi, IPC, Number, count, numbers};
 use row::Effect;
-pub use row::{Follow, Place, Reach, Reads, Row, Sets, When};
+pub use row::{ModelFollows, Place, Reach, Reads, Row, Sets, When};
 pub use table::Call;
 use table::TABLE;
 

@@ -113,7 +113,7 @@ pub enum Sets {
 
 /// How the model follows a call that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follow {
+pub enum ModelFollows {
     /// It applies the call too.
     Makes,
     /// It applies the call too. If the kernel's result differs, pages stopped the call half way,
@@ -158,7 +158,7 @@ pub struct Row {
     pub(super) effect: Effect,
     pub reach: Reach,
     pub sets: Sets,
-    pub follow: Follow,
+    pub follow: ModelFollows,
     /// The engine in charge decides it. If it does so with some arguments, users can make the call
     /// fail.
     pub decided: If,
@@ -206,7 +206,7 @@ impl Row {
             effect: Effect::Areas,
             reach: Reach::Range(0, 1),
             sets: Sets::Any,
-            follow: Follow::Kernel,
+            follow: ModelFollows::Kernel,
             decided: If::Never,
             decided_for_others: If::Never,
             needs_nodes: false,
@@ -232,7 +232,7 @@ impl Row {
         while linux::CALLS[i].0 != nr {
             i += 1;
         }
-        Row { follow: Follow::Makes, ..Row::new(call, nr as u32, Some(linux::CALLS[i].1), compat, args) }
+        Row { follow: ModelFollows::Makes, ..Row::new(call, nr as u32, Some(linux::CALLS[i].1), compat, args) }
     }
 
     /// A row for a call that the engine decides.
@@ -247,7 +247,7 @@ impl Row {
             effect: Effect::Wide,
             reach: Reach::Untold,
             sets: Sets::Flags,
-            follow: Follow::Kernel,
+            follow: ModelFollows::Kernel,
             ..Row::modelled(call, linux::PRCTL, &[172], &[Command, Hex, Hex, Hex, Hex])
         }
     }

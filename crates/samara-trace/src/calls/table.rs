@@ -9,7 +9,7 @@ use samara_mm::{Advice, linux};
 
 use super::names::Kind::*;
 use super::names::Value;
-use super::row::{Effect, Follow, If, Place, Reach, Reads, Row, Sets, When};
+use super::row::{Effect, If, ModelFollows, Place, Reach, Reads, Row, Sets, When};
 use crate::uapi;
 
 /// A system call that can change an address space, makes or replaces one, or must be seen by the
@@ -144,7 +144,7 @@ pub(super) const TABLE: &[Row] = &[
         blocks: If::Always,
         pages: If::Always,
         reach: Reach::Ranges { at: 1, count: 2 },
-        follow: Follow::MakesUnlessPages,
+        follow: ModelFollows::MakesUnlessPages,
         reads: Reads::Request(|a| (a[1], a[2].saturating_mul(16))),
         decided: If::Args(|a| is_known_advice(a[3])),
         // For another process the areas decide which advice is taken; the kernel decides whether
@@ -187,7 +187,7 @@ pub(super) const TABLE: &[Row] = &[
         ..Row::decided(Call::Mseal, linux::MSEAL, &[462], &[Addr, Len, Hex])
     },
     Row {
-        follow: Follow::MakesUnlessPages,
+        follow: ModelFollows::MakesUnlessPages,
         pages: If::Always,
         stops_half_way: true,
         ..Row::decided(Call::RemapFilePages, linux::REMAP_FILE_PAGES, &[257], &[Addr, Len, Prot, Len, MapFlags])
@@ -203,14 +203,14 @@ pub(super) const TABLE: &[Row] = &[
             replaces: If::Args(|a| a[2] & uapi::SHM_REMAP as u64 != 0),
             give: None,
         }),
-        follow: Follow::Kernel,
+        follow: ModelFollows::Kernel,
         ..Row::decided(Call::Shmat, linux::SHMAT, &[397], &[Int, Addr, ShmFlags])
     },
     Row {
         ipc: &[(22, "SHMDT")],
         effect: Effect::Wide,
         reach: Reach::Area(0),
-        follow: Follow::Kernel,
+        follow: ModelFollows::Kernel,
         ..Row::decided(Call::Shmdt, linux::SHMDT, &[398], &[Addr])
     },
     Row {
@@ -220,14 +220,14 @@ pub(super) const TABLE: &[Row] = &[
         pages: If::Args(|a| a[5] != 0),
         // The kernel reads the mask by words.
         reads: Reads::Request(|a| (a[3], (a[4] / 8).saturating_add(8))),
-        follow: Follow::MakesUnlessPages,
+        follow: ModelFollows::MakesUnlessPages,
         needs_nodes: true,
         ..Row::decided(Call::Mbind, linux::MBIND, &[274], &[Addr, Len, Policy, Addr, Len, Hex])
     },
     Row {
         sets: Sets::Policy,
         // No file shows home nodes, so they are not known after calls that overlapped.
-        follow: Follow::Kernel,
+        follow: ModelFollows::Kernel,
         needs_nodes: true,
         from_page_start: true,
         ..Row::decided(Call::HomeNode, linux::SET_MEMPOLICY_HOME_NODE, &[450], &[Addr, Len, Len, Hex])
@@ -266,7 +266,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         effect: Effect::None,
         reach: Reach::Untold,
-        follow: Follow::Nothing,
+        follow: ModelFollows::Nothing,
         ..Row::modelled(Call::Personality, linux::PERSONALITY, &[136], &[Hex])
     },
     Row::unseen(Call::SchedSetaffinity, 203, &[241]),

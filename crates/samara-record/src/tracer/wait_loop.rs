@@ -1,4 +1,5 @@
-//! Collects the reports of tasks first, then serves them in the order of their arrival.
+//! The wait loop: collects the reports of tasks first, then serves them in the order of their
+//! arrival. Between rounds it looks at signals, time limits and requests to end.
 //!
 //! A wait for any task reports the youngest of the stopped ones. If reports were served at once, a
 //! task that stops all the time would starve older ones. So the reports of all stopped tasks are
@@ -140,7 +141,7 @@ impl Tracer<'_> {
             if waited && libc::WIFSTOPPED(status) && !call && self.moved(tid, status >> 16) {
                 self.overtaken(tid, status);
             } else {
-                self.changed(tid, status);
+                self.handle_report(tid, status);
             }
             waited = true;
         }
@@ -203,7 +204,7 @@ impl Tracer<'_> {
                     !matches!(news, Some(Waited::Task(..)))
                 });
                 if let Some(Waited::Task(tid, status)) = news {
-                    self.changed(tid, status);
+                    self.handle_report(tid, status);
                 }
             }
             Due::Stop(_) => {}

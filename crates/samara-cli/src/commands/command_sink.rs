@@ -1,5 +1,6 @@
-//! Prints messages on standard error when a part of a run is recorded (`--start-on`, `--stop-on`):
-//! the signals to send, and their target; the start and the end of the recording.
+//! The sink of `trace`: passes events on to the file, and early signals to the recorder. Says on
+//! standard error when the recording begins: how the process is recorded, and with `--start-on` or
+//! `--stop-on` the signals to send, and when they came.
 
 use std::io::Write as _;
 
@@ -11,16 +12,23 @@ use samara_trace::{Sink, SinkError};
 use super::early::Early;
 use crate::output::{BOLD, styled};
 
-/// Passes everything on to the file.
-pub(super) struct Part<'a> {
+pub(super) struct CommandSink<'a> {
     pub(super) sink: &'a mut FileSink,
     pub(super) early: &'a Early,
     pub(super) start_on: Option<Signal>,
     pub(super) stop_on: Option<Signal>,
     pub(super) quiet: bool,
+    /// Called when the recording begins, unless it is quiet.
+    pub(super) ready: Option<&'a dyn Fn()>,
 }
 
-impl Part<'_> {
+impl CommandSink<'_> {
+    /// The same sink, which calls `ready` when the recording begins.
+    pub(super) fn with_ready<'b>(&'b mut self, ready: &'b dyn Fn()) -> CommandSink<'b> {
+        let CommandSink { early, start_on, stop_on, quiet, .. } = *self;
+        CommandSink { sink: self.sink, early, start_on, stop_on, quiet, ready: Some(ready) }
+    }
+
     fn say(&self, text: &str) {
         if !self.quiet {
             // A closed standard error cannot show the message.
@@ -29,8 +37,11 @@ impl Part<'_> {
     }
 }
 
-impl Sink for Part<'_> {
+impl Sink for CommandSink<'_> {
     fn ready(&mut self) {
+        if let Some(ready) = self.ready.filter(|_| !self.quiet) {
+            ready();
+        }
         self.early.pass_on();
         let pid = std::process::id();
         let start = self.start_on.map(|signal| format!("records nothing until kill -{signal} {pid}"));
