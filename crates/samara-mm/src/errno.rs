@@ -19,7 +19,8 @@ pub enum Errno {
     EBADF = 9,
     /// Too much memory is locked, or the kernel is short of memory and the call may be tried again.
     EAGAIN = 11,
-    /// A hole in the range, a range outside user space, too many areas, or out of memory.
+    /// A hole in the range, no room for it, a range outside user space, too many areas, or out of
+    /// memory.
     ENOMEM = 12,
     /// The backing, or the way it was opened, does not allow this.
     EACCES = 13,
@@ -51,9 +52,46 @@ pub enum Errno {
 }
 
 impl Errno {
+    const ALL: [Errno; 20] = {
+        use Errno::*;
+        [
+            EPERM,
+            ENOENT,
+            ESRCH,
+            E2BIG,
+            EBADF,
+            EAGAIN,
+            ENOMEM,
+            EACCES,
+            EFAULT,
+            EBUSY,
+            EEXIST,
+            ENODEV,
+            EINVAL,
+            ETXTBSY,
+            ENAMETOOLONG,
+            ENOSYS,
+            EIDRM,
+            EOVERFLOW,
+            EOPNOTSUPP,
+            ETIMEDOUT,
+        ]
+    };
+
     /// The positive error number.
     pub fn raw(self) -> i32 {
         self as i32
+    }
+
+    /// The error of a positive number, if a call of a space can return it. An embedder whose own
+    /// system call failed otherwise reports ENOMEM, say.
+    ///
+    /// ```
+    /// use samara_mm::Errno;
+    /// assert_eq!((Errno::from_raw(12), Errno::from_raw(5)), (Some(Errno::ENOMEM), None));
+    /// ```
+    pub fn from_raw(number: i32) -> Option<Errno> {
+        Errno::ALL.into_iter().find(|errno| errno.raw() == number)
     }
 
     /// The name, as in `errno(3)`.
@@ -92,7 +130,9 @@ impl fmt::Display for Errno {
             Errno::E2BIG => "E2BIG: the structure is longer than it can be",
             Errno::EBADF => "EBADF: this area's backing does not take that",
             Errno::EAGAIN => "EAGAIN: too much is locked (RLIMIT_MEMLOCK), or short of memory",
-            Errno::ENOMEM => "ENOMEM: a hole, a range outside user space, too many areas, or no memory",
+            Errno::ENOMEM => {
+                "ENOMEM: a hole, no room to grow, a range outside user space, too many areas, or no memory"
+            }
             Errno::EACCES => "EACCES: the area may not get this protection, or its file is not open for it",
             Errno::EFAULT => "EFAULT: no area there, or the range leaves the area",
             Errno::EBUSY => "EBUSY: the range is registered elsewhere, or locked",

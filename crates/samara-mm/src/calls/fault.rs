@@ -125,6 +125,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// lookups of pages (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) grow no stack: check
     /// [`AddressSpace::area_at`] first.
     ///
+    /// Pages are not modelled: guard pages (MADV_GUARD_INSTALL) and pages past the end of a file
+    /// are served. Check for them first.
+    ///
     /// As on x86-64, memory that can be written or executed can be read. The exception is memory
     /// that can only be executed, if the processor has [protection
     /// keys](crate::Config::protection_keys). (The processor refuses addresses that are not

@@ -29,14 +29,15 @@ use samara::{PinHere, Reclaim};
 ///
 /// `apply` gets the [`Plan`] of each call that does something, after all checks and before other
 /// threads see the change. From before `apply` until the change is published the range is locked:
-/// no other call changes it, and no fault guard exists in what the plan changes. If `apply`
-/// returns an error, the call fails with it and has not happened; `apply` must undo its own work
-/// first. (If a call is refused with a partial effect, `apply` gets the [`Error::done`].)
+/// no other call changes it, and no fault guard exists in what the plan changes. If `apply` returns
+/// an error, the call fails with it and has not happened; `apply` must undo its own work first.
+/// Neither has it if `apply` panics, and the space stays usable. (If a call is refused with a
+/// partial effect, `apply` gets the [`Error::done`].)
 ///
 /// `apply` must not make calls on the same space (`snapshot`, `fork` and `check` included), nor
 /// fault in it or keep a guard of it: it would wait for itself. Unless it is
-/// [`brief`](Self::brief), it may use [`maps`](SharedAddressSpace::maps) and
-/// [`holders`](SharedAddressSpace::holders).
+/// [`brief`](Self::brief), it may use [`maps`](SharedAddressSpace::maps), which shows the areas
+/// before the call, and [`holders`](SharedAddressSpace::holders).
 ///
 /// Keep one `Caller` per thread and reuse it: it owns a record in the space and memory.
 ///

@@ -79,6 +79,9 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Faulter<'
 ///
 /// One thing may still happen: a first write (or a read of a huge page of zeros) gives the area its
 /// anonymous identity.
+///
+/// A guard, like a view, delays the reclamation of all memory that spaces free meanwhile, its own
+/// and others: do not hold it over I/O. [`Faulter::fault_range`] does so too.
 pub struct FaultGuard<'f, B, R: Reclaim> {
     guard: SharedGuard<'f, u64, Area<B>, R>,
     span: Span,
@@ -248,8 +251,11 @@ where
     /// unchanged until it is dropped.
     ///
     /// Takes no lock, and writes only to memory of this faulter. Waits only while a call changes
-    /// this very page. The first write to a private area (it gives the area an identity) and the
-    /// growth of a stack are calls: they lock the range.
+    /// this page, or bounds or attributes of its area. The first write to a private area (it gives
+    /// the area an identity) and the growth of a stack are calls: they lock the range.
+    ///
+    /// No `apply` sees a stack grow: compare the guard's [`start`](FaultGuard::start). A stack may
+    /// grow although the fault is refused then, as in Linux.
     ///
     /// O(log n).
     ///

@@ -211,10 +211,10 @@ shared_address_space! {
     ///
     /// | who | waits for |
     /// |---|---|
-    /// | a fault | a call that is changing this very page, until it is published |
+    /// | a fault | a call that changes its page, or bounds or attributes of its area, until that is published |
     /// | the first write to an area, a stack that grows | as a call |
     /// | [`fault_range`](crate::Faulter::fault_range) | calls whose ranges meet it |
-    /// | a call | calls and `fault_range`s whose ranges meet its own; then the guards of pages that it changes |
+    /// | a call | calls and `fault_range`s whose ranges meet its own; then the guards of what it changes |
     /// | a call of the whole space, `fork`, `snapshot`, `check` | all earlier calls; guards too, if it changes areas |
     /// | `maps`, and displaying the space | nothing; some lines wait while a call publishes the break, settings or extras |
     /// | `holders` | spaces of the family that begin or end |

@@ -311,7 +311,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Loads an existing area at `[start, end)` as it is, without [`Extras`]. Merges nothing and
-    /// adds no flag. (Shared memory has no anonymous identity: a given one is dropped.)
+    /// adds no flag. (Shared memory has no anonymous identity: a given one is dropped. smaps shows
+    /// none: [`Anon::Unknown`](crate::Anon::Unknown) is for memory that may have one.)
     ///
     /// # Errors
     /// Bad bounds, something mapped in the range, or out of memory. The space stays as it was.

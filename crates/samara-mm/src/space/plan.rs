@@ -25,7 +25,8 @@ pub struct Step {
 pub enum StepKind {
     /// The range was mapped and no longer is: a whole area, or its head or tail.
     Unmapped,
-    /// The range was not mapped, or no longer mapped, and is now.
+    /// The range was not mapped, or no longer mapped, and is now. Protection, file and offset are
+    /// those of the request; for `mremap`, those of the old range.
     Mapped,
     /// An area was cut at `start`, and both sides stayed.
     Split,
@@ -34,8 +35,9 @@ pub enum StepKind {
     /// Attributes changed: flags, policy, registration, name. An anonymous identity counts if
     /// a move took it away, but not if a write gave it.
     Changed(FlagChange),
-    /// The memory moved away from here, to the start of the last `Mapped` before this step. An
-    /// `Unmapped` after it is the part of the old range that is gone.
+    /// The memory moved away from here, to the start of the last `Mapped` before this step: an
+    /// embedder that carries it out by `mremap` looks ahead. An `Unmapped` after it is the part of
+    /// the old range that is gone (none with MREMAP_DONTUNMAP).
     Moved,
     /// The area stays, but advice of this kind discards the content of its pages:
     ///
