@@ -10,7 +10,7 @@
 use crate::data::{BASE, Data, Item, SLOT};
 use crate::mm::Number;
 use samara::search::{Level, force};
-use samara::{End, Fenced, GapQuery, RangeMap};
+use samara::{End, FencedDomain, GapQuery, RangeMap};
 use samara_mm::{
     AddressSpace, Caller, Config, Errno, Layout, Linux, MapRequest, Plan, Prot, SharedAddressSpace, Sleep,
 };
@@ -169,7 +169,7 @@ fn lone(areas: u64) -> AddressSpace<Number> {
 }
 
 fn shared(areas: u64) -> SharedAddressSpace<Number> {
-    SharedAddressSpace::from_space(lone(areas), Fenced).expect("memory for a space")
+    SharedAddressSpace::from_space(lone(areas), FencedDomain::new()).expect("memory for a space")
 }
 
 /// A minimal embedder's handling of a plan.
@@ -278,7 +278,7 @@ fn counted_owner(space: &mut AddressSpace<Number>, picks: &[Item]) {
 /// As [`counted_owner`].
 #[inline(never)]
 fn counted_shared<F: FnMut(&Plan) -> Result<(), Errno>>(
-    caller: &mut Caller<'_, Number, Fenced, Sleep, F>,
+    caller: &mut Caller<'_, Number, FencedDomain, Sleep, F>,
     picks: &[Item],
 ) {
     for item in picks {
@@ -299,7 +299,7 @@ fn counted_owner_brk(space: &mut AddressSpace<Number>) {
 
 /// As [`counted_owner_brk`].
 #[inline(never)]
-fn counted_shared_brk<F: FnMut(&Plan) -> Result<(), Errno>>(caller: &mut Caller<'_, Number, Fenced, Sleep, F>) {
+fn counted_shared_brk<F: FnMut(&Plan) -> Result<(), Errno>>(caller: &mut Caller<'_, Number, FencedDomain, Sleep, F>) {
     for _ in 0..CALLS {
         caller.brk(HEAP + 2 * PAGE).expect("room for the heap");
         caller.brk(HEAP + PAGE).expect("a heap that shrinks");

@@ -36,8 +36,8 @@ mod host;
 
 use guests::{COMMON, PLACE, ROUNDS, Steps, THREADS, churn, keep_ledger, one_child};
 use samara_mm::{
-    Access, Bases, Caller, Config, Errno, Error, FaultError, Faulter, Fenced, FileId, Flags, MapRequest, Plan, Prot,
-    Refused, SharedAddressSpace, Sleep, StepKind,
+    Access, Bases, Caller, Config, Errno, Error, FaultError, Faulter, FencedDomain, FileId, Flags, MapRequest, Plan,
+    Prot, Refused, SharedAddressSpace, Sleep, StepKind,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -116,7 +116,7 @@ impl Process {
     }
 
     /// Makes calls whose plans this process follows.
-    fn caller(&self) -> Caller<'_, FileId, Fenced, Sleep, impl FnMut(&Plan) -> Result<(), Errno>> {
+    fn caller(&self) -> Caller<'_, FileId, FencedDomain, Sleep, impl FnMut(&Plan) -> Result<(), Errno>> {
         self.space.caller_with(|plan| self.follow(plan, false))
     }
 
@@ -227,7 +227,7 @@ impl Process {
 /// A thread of a process.
 struct Guest<'p> {
     process: &'p Process,
-    faulter: Faulter<'p, FileId, Fenced, Sleep>,
+    faulter: Faulter<'p, FileId, FencedDomain, Sleep>,
     processor: host::Processor,
 }
 

@@ -55,7 +55,7 @@ mod shared {
     static SHARED: fn(Space, &MapRequest<FileId>, &RemapRequest) -> usize = shared;
 
     fn shared(space: Space, map: &MapRequest<FileId>, remap: &RemapRequest) -> usize {
-        let Ok(shared) = Shared::from_space(space, Fenced) else { return 0 };
+        let Ok(shared) = Shared::from_space(space, FencedDomain::new()) else { return 0 };
         let done = [
             shared.map(map).is_ok(),
             shared.mmap(map, &mut Linux).is_ok(),

@@ -200,7 +200,7 @@ pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 
 pub use samara::{AllocError, End, GapQuery, Revision, Span, StoreError, Violation as TreeViolation};
 #[cfg(feature = "std")]
-pub use samara::{Fenced, Membarrier};
+pub use samara::{Fenced, FencedDomain, Membarrier};
 #[cfg(feature = "shared")]
 pub use samara::{PinHere, Reclaim};
 

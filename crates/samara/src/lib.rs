@@ -172,7 +172,7 @@ pub use map::retain::ExtractIf;
 pub use map::revise::Revision;
 pub use node::shape::{Compact, Normal, Shape};
 #[cfg(feature = "shared")]
-pub use reclaim::{Epoch, Fenced, Membarrier, PinHere, Quiescent, Reclaim};
+pub use reclaim::{Epoch, Fenced, FencedDomain, Membarrier, PinHere, Quiescent, Reclaim};
 pub use set::RangeSet;
 pub use set::combine::Combined;
 #[cfg(feature = "shared")]

@@ -13,8 +13,8 @@ use crate::spaces::rwlock::{config, limits};
 use samara_bench::data::{BASE, Data, PAGE};
 use samara_mm::files::{FileArea, ReverseMap};
 use samara_mm::{
-    AddressSpace, Area, Backing, Caps, Fenced, FileMode, Image, ImageSegment, Linux, MapFlags, MapRequest, Object,
-    Prot, SharedAddressSpace,
+    AddressSpace, Area, Backing, Caps, FencedDomain, FileMode, Image, ImageSegment, Linux, MapFlags, MapRequest,
+    Object, Prot, SharedAddressSpace,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl Links {
         let mut space = AddressSpace::new(config());
         space.set_limits(limits());
         space.set_caps(Caps::empty());
-        Space::from_space(space, Fenced).expect("writes are told")
+        Space::from_space(space, FencedDomain::new()).expect("writes are told")
     }
 
     /// Links the areas of `[start, end)` one by one, or unlinks them, if the space does not do it.

@@ -3,7 +3,7 @@
 use crate::spaces::rwlock::{Number, config, limits};
 use crate::spaces::space::{Allocate, Apply, Fork, HEAP, Space, Thread};
 use samara_mm::{
-    Access, AddressSpace, Caller, Caps, Errno, Faulter, Fenced, Layout, Linux, MapRequest, Plan, Prot,
+    Access, AddressSpace, Caller, Caps, Errno, Faulter, FencedDomain, Layout, Linux, MapRequest, Plan, Prot,
     SharedAddressSpace, Sleep,
 };
 use std::cell::Cell;
@@ -22,10 +22,10 @@ type Applies<'s> = Box<dyn FnMut(&Plan) -> Result<(), Errno> + 's>;
 /// A thread's access to a shared space: its registrations.
 pub struct SamaraThread<'s> {
     space: &'s SharedAddressSpace<Number>,
-    faulter: Faulter<'s, Number, Fenced, Sleep>,
-    caller: Caller<'s, Number, Fenced, Sleep, Applies<'s>>,
+    faulter: Faulter<'s, Number, FencedDomain, Sleep>,
+    caller: Caller<'s, Number, FencedDomain, Sleep, Applies<'s>>,
     /// The caller where applying takes no time.
-    brief: Option<Caller<'s, Number, Fenced, Sleep, Applies<'s>>>,
+    brief: Option<Caller<'s, Number, FencedDomain, Sleep, Applies<'s>>>,
     /// The embedder's handling of plans.
     apply: Rc<Cell<Apply>>,
 }
@@ -45,7 +45,7 @@ impl<const BRIEF: bool> Space for Samara<BRIEF> {
         space.set_limits(limits());
         space.set_caps(Caps::empty());
         space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
-        Samara(SharedAddressSpace::from_space(space, Fenced).expect("writes are told"))
+        Samara(SharedAddressSpace::from_space(space, FencedDomain::new()).expect("writes are told"))
     }
     fn thread(&self) -> SamaraThread<'_> {
         let apply = Rc::new(Cell::new(Apply::NOTHING));
@@ -71,7 +71,7 @@ impl<const BRIEF: bool> Space for Samara<BRIEF> {
 
 impl<'s> SamaraThread<'s> {
     /// The caller for plans that are applied like this.
-    fn caller(&mut self, apply: Apply) -> &mut Caller<'s, Number, Fenced, Sleep, Applies<'s>> {
+    fn caller(&mut self, apply: Apply) -> &mut Caller<'s, Number, FencedDomain, Sleep, Applies<'s>> {
         self.apply.set(apply);
         match &mut self.brief {
             Some(brief) if apply.0.is_zero() => brief,

@@ -68,7 +68,7 @@ fn the_check_finds_what_the_family_should_know() {
     moved.set_anon(Anon::Identity { id: 1, inherited: false });
     let mut one = AddressSpace::<FileId>::new(Config::default());
     one.import(0x1000, 0x2000, moved.clone()).unwrap();
-    let known = Space::from_space(one, samara::Fenced).unwrap();
+    let known = Space::from_space(one, samara::FencedDomain::new()).unwrap();
     assert!(known.map.tree().has_moved());
     known.check().unwrap();
     // Past all that notes it.

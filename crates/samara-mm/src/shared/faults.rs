@@ -80,8 +80,9 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Faulter<'
 /// One thing may still happen: a first write (or a read of a huge page of zeros) gives the area its
 /// anonymous identity.
 ///
-/// A guard, like a view, delays the reclamation of all memory that spaces free meanwhile, its own
-/// and others: do not hold it over I/O. [`Faulter::fault_range`] does so too.
+/// A guard delays the reclamation of memory that its space frees meanwhile: do not hold it over
+/// I/O. So does that of [`Faulter::fault_range`]. (With [`FencedDomain`](crate::FencedDomain), the
+/// default; with another reclaimer it delays all spaces.)
 pub struct FaultGuard<'f, B, R: Reclaim> {
     guard: SharedGuard<'f, u64, Area<B>, R>,
     span: Span,

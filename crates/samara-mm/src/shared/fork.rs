@@ -89,7 +89,7 @@ where
             None => {
                 let first_id = parent.next_id;
                 let child = AddressSpace { areas, outside: 0, ..parent }.fork()?;
-                Self::of_space(child, R::default(), Some((self, first_id)))?
+                Self::of_space(child, R::try_default()?, Some((self, first_id)))?
             }
         };
         let also = also()?;
@@ -127,7 +127,7 @@ where
         let (at_fork, extras) = (areas, parent.extras);
         let inherited =
             Inherited { generation, at_fork, extras, first_id, ids_end: child.next_id, page_shift, depth, parents };
-        let own = MemberTree::new(SharedRangeMap::from_map(own, R::default())?, self.map.tree().has_moved());
+        let own = MemberTree::new(SharedRangeMap::from_map(own, R::try_default()?)?, self.map.tree().has_moved());
         let own = LinkedAreas::link(own, self.config.page_size.bytes(), self.map.may_have_links())?;
         Self::of_parts(child, own, inherited, true, Some(self))
     }
@@ -138,6 +138,6 @@ where
     /// # Errors
     /// ENOMEM: as there. Neither space is changed.
     pub fn fork_eager(&self) -> Result<Self, Errno> {
-        self.with_whole(|space, _| Self::of_space(space.fork()?, R::default(), Some((self, space.next_id))))?
+        self.with_whole(|space, _| Self::of_space(space.fork()?, R::try_default()?, Some((self, space.next_id))))?
     }
 }

@@ -101,7 +101,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span, TryArc};
 
 #[cfg(feature = "std")]
-use {crate::shared::wait::Sleep, samara::Fenced};
+use {crate::shared::wait::Sleep, samara::FencedDomain};
 
 /// The state that the lock of a space guards.
 pub(crate) struct State<B> {
@@ -296,7 +296,7 @@ shared_address_space! {
     /// assert!(!libc.0.is_mapped(1..=1) && libc.0.is_mapped(2..=2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    <R: Reclaim = Fenced, W: Wait = Sleep>
+    <R: Reclaim = FencedDomain, W: Wait = Sleep>
 }
 #[cfg(not(feature = "std"))]
 shared_address_space! {
@@ -316,8 +316,9 @@ where
     ///
     /// # Errors
     /// EINVAL: [`Touches::Unseen`]. With concurrent calls there is no last call to learn about.
+    /// ENOMEM: out of memory.
     pub fn new(config: Config) -> Result<Self, Errno> {
-        Self::from_space(AddressSpace::new(config), R::default())
+        Self::from_space(AddressSpace::new(config), R::try_default()?)
     }
 }
 

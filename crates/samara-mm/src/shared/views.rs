@@ -73,15 +73,15 @@ where
     /// that exists all the time is shown. [`Maps::lines`] has the rules for text. (For all areas of
     /// one moment take a [`snapshot`](Self::snapshot), which waits for the calls under way.)
     ///
-    /// A view delays the reclamation of memory that is freed meanwhile (a grace period). A thread
-    /// that serves a long text in pieces makes a new view for each piece, and goes on at the
+    /// A view delays the reclamation of memory that all spaces free meanwhile (a grace period). A
+    /// thread that serves a long text in pieces makes a new view for each piece, and goes on at the
     /// [`end`](crate::Line::end) of the last line. The space's own text and [`smaps`](Self::smaps)
     /// do so.
     ///
-    /// With [`Fenced`](crate::Fenced), the first view of a thread allocates memory for the thread,
-    /// and ends the program if that fails, as `Box::new` does. (The first call of a thread on any
-    /// such space allocates it too.) Otherwise a view allocates nothing, unless the `clone` of a
-    /// [`Backing`] does.
+    /// With [`FencedDomain`](crate::FencedDomain), the first view of a thread allocates memory for
+    /// the thread, and ends the program if that fails, as `Box::new` does. (The first call of a
+    /// thread on any such space allocates it too.) Otherwise a view allocates nothing, unless the
+    /// `clone` of a [`Backing`] does.
     pub fn maps(&self) -> Maps<'_, B, R, W> {
         Maps { guard: self.map.pin(), space: self }
     }

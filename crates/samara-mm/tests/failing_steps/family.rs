@@ -5,7 +5,7 @@ use crate::file::File;
 use crate::of_spaces::{Space, check};
 use crate::rng::Rng;
 use crate::world::{Call, Numbered, narrow, shown, space_with};
-use samara_mm::{AddressSpace, Bases, Errno, Fenced, Plan, SharedAddressSpace};
+use samara_mm::{AddressSpace, Bases, Errno, FencedDomain, Plan, SharedAddressSpace};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Family {
         for _ in 0..8 {
             Call::random(r, PAGES).on_space(&mut space);
         }
-        let space = SharedAddressSpace::from_space(space, Fenced).unwrap();
+        let space = SharedAddressSpace::from_space(space, FencedDomain::new()).unwrap();
         Family { files, spaces: Mutex::new(vec![Arc::new(space)]) }
     }
 

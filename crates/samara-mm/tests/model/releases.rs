@@ -639,7 +639,7 @@ fn offsets_of_written_pages_of_shared_spaces() {
     file(&mut s, 100, 1, Prot::RW, 0);
     write(&mut s, 100);
     file(&mut s, 201, 1, Prot::RW, 1);
-    let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(s, Fenced).unwrap();
+    let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(s, FencedDomain::new()).unwrap();
     let fixed = RemapFlags::MAYMOVE | RemapFlags::FIXED;
     shared.mremap((100 * P, P), P, fixed, 200 * P, &mut Linux).unwrap();
     let s = shared.snapshot().unwrap();

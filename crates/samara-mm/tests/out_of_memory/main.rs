@@ -422,7 +422,7 @@ fn readers_take_no_memory() {
     let file = FileId { dev: (8, 1), inode: 1, open: 1, name: "/file".into() };
     space.map(&MapRequest::file(PAGE, PAGE, Prot::READ, MapFlags::PRIVATE, file, 0)).unwrap();
     space.touch(100 * PAGE, 200 * PAGE);
-    let parent = SharedAddressSpace::<FileId>::from_space(space, Fenced).unwrap();
+    let parent = SharedAddressSpace::<FileId>::from_space(space, FencedDomain::new()).unwrap();
     let child = parent.fork().unwrap();
     for space in [&parent, &child] {
         let usage = |_: &Placed<'_, FileId>| Usage::default();

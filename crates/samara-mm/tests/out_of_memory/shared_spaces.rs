@@ -14,7 +14,7 @@ type Placed = (u64, u64, Area<File>);
 fn space() -> Space {
     let mut space = AddressSpace::new(Config::default());
     space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
-    SharedAddressSpace::from_space(space, Fenced).unwrap()
+    SharedAddressSpace::from_space(space, FencedDomain::new()).unwrap()
 }
 
 fn program(file: &File, start: u64) -> Image<File> {
@@ -132,4 +132,25 @@ fn shared_calls_happen_whole_or_not_at_all() {
     assert!(refused > 500 && done == STEPS, "{refused} refused for want of memory, {done} got through");
     // What a thread keeps for itself stays: little.
     assert!(LIVE.get() - live < 1 << 16, "{} bytes are left", LIVE.get() - live);
+}
+
+/// A guard holds up memory of its own space alone, however long it is held.
+#[test]
+fn a_guard_holds_up_no_other_space() {
+    let [held, other] = [(); 2].map(|()| space());
+    held.map(&MapRequest::anonymous(PAGE, PAGE, Prot::RW)).unwrap();
+    let mut faulter = held.faulter();
+    let guard = faulter.fault(PAGE, Access::Read).unwrap();
+    let mut caller = other.caller();
+    let mut pairs = |n: u64| {
+        for i in 0..n {
+            caller.map(&MapRequest::anonymous(2 * i * PAGE + PAGE, PAGE, Prot::RW)).unwrap();
+            caller.unmap(2 * i * PAGE + PAGE, PAGE).unwrap();
+        }
+        LIVE.get()
+    };
+    let (first, last) = (pairs(1_000), pairs(10_000));
+    // If it did, 12 MiB. Threads of other tests pin for a moment.
+    assert!(last - first < 4 << 20, "{} bytes more", last - first);
+    drop(guard);
 }

@@ -67,7 +67,7 @@ fn families_are_those_of_spaces_with_one_owner() {
         let mut r = Rng(seed.wrapping_add(round) ^ 0xf08c);
         let one = space(&mut r);
         let like = one.snapshot(one.config().clone()).unwrap();
-        let shared = SharedAddressSpace::from_space(like, Fenced).unwrap();
+        let shared = SharedAddressSpace::from_space(like, FencedDomain::new()).unwrap();
         let mut family = vec![Member { one, shared }];
         for step in 0..120 {
             let why = || format!("SAMARA_SEED={} step {step}", seed.wrapping_add(round));
@@ -96,7 +96,10 @@ fn families_are_those_of_spaces_with_one_owner() {
                     let Member { one, shared } = family.swap_remove(at);
                     let shared = shared.into_space().unwrap();
                     assert_eq!(shown(&shared), shown(&one), "{}", why());
-                    family.push(Member { one, shared: SharedAddressSpace::from_space(shared, Fenced).unwrap() });
+                    family.push(Member {
+                        one,
+                        shared: SharedAddressSpace::from_space(shared, FencedDomain::new()).unwrap(),
+                    });
                 }
                 _ => family[at].call(&mut r, 24, &why),
             }
@@ -142,7 +145,7 @@ fn a_long_line_of_children() {
         one.touch(ARENA + 2 * i * PAGE, ARENA + (2 * i + 1) * PAGE);
     }
     let like = one.snapshot(one.config().clone()).unwrap();
-    let mut shared: SharedAddressSpace<_> = SharedAddressSpace::from_space(like, Fenced).unwrap();
+    let mut shared: SharedAddressSpace<_> = SharedAddressSpace::from_space(like, FencedDomain::new()).unwrap();
     for i in 0..if cfg!(miri) { 3 } else { 600 } {
         (one, shared) = (one.fork().unwrap(), shared.fork().unwrap());
         let at = ARENA + i % 20 * 2 * PAGE;

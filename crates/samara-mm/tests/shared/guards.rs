@@ -222,10 +222,10 @@ fn what_is_being_changed_is_kept_from_faults_and_calls() {
 /// Begins a call that maps the page at [`BASE`], and is over when the channel is sent something.
 fn begin<'scope, W: Wait>(
     scope: &'scope std::thread::Scope<'scope, '_>,
-    space: &'scope SharedAddressSpace<FileId, Fenced, W>,
+    space: &'scope SharedAddressSpace<FileId, FencedDomain, W>,
 ) -> Sender<()>
 where
-    SharedAddressSpace<FileId, Fenced, W>: Sync,
+    SharedAddressSpace<FileId, FencedDomain, W>: Sync,
 {
     let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
     scope.spawn(move || {
@@ -243,7 +243,7 @@ where
 #[test]
 fn range_locks_are_granted_in_order() {
     let space: SharedAddressSpace<_, _, InLine> =
-        SharedAddressSpace::from_space(AddressSpace::<FileId>::new(Config::default()), Fenced).unwrap();
+        SharedAddressSpace::from_space(AddressSpace::<FileId>::new(Config::default()), FencedDomain::new()).unwrap();
     let order = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         let (space, order) = (&space, &order);
@@ -273,10 +273,11 @@ fn range_locks_are_granted_in_order() {
 
 /// Makes `wait` wait for a call that is not over, until it waits in line.
 fn until_it_waits_in_line<const PATIENCE: u32>(
-    wait: impl Fn(&SharedAddressSpace<FileId, Fenced, Aside<PATIENCE>>) + Sync,
+    wait: impl Fn(&SharedAddressSpace<FileId, FencedDomain, Aside<PATIENCE>>) + Sync,
 ) {
     let one = AddressSpace::new(Config::default());
-    let space: SharedAddressSpace<_, _, Aside<PATIENCE>> = SharedAddressSpace::from_space(one, Fenced).unwrap();
+    let space: SharedAddressSpace<_, _, Aside<PATIENCE>> =
+        SharedAddressSpace::from_space(one, FencedDomain::new()).unwrap();
     std::thread::scope(|scope| {
         let (space, wait) = (&space, &wait);
         let go = begin(scope, space);

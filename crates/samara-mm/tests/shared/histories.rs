@@ -5,7 +5,8 @@ use crate::rng::Rng;
 use crate::world::{Answer, Call, InLine, NOWHERE, PAGE, narrow, shown, space, space_with};
 use crate::{FEW, seed, times};
 use samara_mm::{
-    AddressSpace, Caller, Errno, Error, Faulter, Fenced, FileId, Plan, SharedAddressSpace, Sleep, Statistics, Wait,
+    AddressSpace, Caller, Errno, Error, Faulter, FencedDomain, FileId, Plan, SharedAddressSpace, Sleep, Statistics,
+    Wait,
 };
 use samara_oracle::order::{self, Event, Found, Rules};
 use std::sync::Barrier;
@@ -93,8 +94,8 @@ fn histories(
 
 /// Makes the calls of a thread, when all threads are there.
 fn record<W: Wait, F: FnMut(&Plan) -> Result<(), Errno>>(
-    mut caller: Caller<'_, FileId, Fenced, W, F>,
-    mut faulter: Faulter<'_, FileId, Fenced, W>,
+    mut caller: Caller<'_, FileId, FencedDomain, W, F>,
+    mut faulter: Faulter<'_, FileId, FencedDomain, W>,
     clock: &AtomicU64,
     go: &Barrier,
     calls: Vec<Call>,
@@ -128,7 +129,7 @@ fn histories_of<W: Wait>(
         // Each thread does so first: afterwards it changes nothing.
         begin.unmap(NOWHERE, PAGE).unwrap();
         let copy = begin.snapshot(begin.config().clone()).unwrap();
-        let shared = SharedAddressSpace::<_, _, W>::from_space(copy, Fenced).unwrap();
+        let shared = SharedAddressSpace::<_, _, W>::from_space(copy, FencedDomain::new()).unwrap();
         let (clock, go) = (AtomicU64::new(0), Barrier::new(3));
         let mut scripts = Vec::new();
         for _ in 0..3 {

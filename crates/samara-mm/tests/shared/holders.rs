@@ -262,7 +262,7 @@ fn all_that_hold_a_page_are_named() {
         let mut r = Rng(seed.wrapping_add(round) ^ 0x40_1de5);
         let span = r.pick(&[6, 24]);
         let eager = r.one_in(4);
-        let first = Space::from_space(space(&mut r), Fenced).unwrap();
+        let first = Space::from_space(space(&mut r), FencedDomain::new()).unwrap();
         let mut world = World { members: vec![Member::new(first, BTreeMap::new())], ..World::default() };
         for step in 0..150 {
             let why = || format!("SAMARA_SEED={} step {step}", seed.wrapping_add(round));

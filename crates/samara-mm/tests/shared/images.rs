@@ -87,7 +87,8 @@ fn an_image_is_what_the_calls_of_a_loader_leave() {
             Call::random(&mut r, 30).on_space(&mut one);
         }
         let copy = |space: &AddressSpace<FileId>| space.snapshot(space.config().clone()).unwrap();
-        let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(copy(&one), Fenced).unwrap();
+        let shared: SharedAddressSpace<FileId> =
+            SharedAddressSpace::from_space(copy(&one), FencedDomain::new()).unwrap();
         for step in 0..4 {
             let image = image(&mut r);
             if r.one_in(2) {
@@ -153,7 +154,7 @@ fn neighbours_that_were_joined_for_a_while() {
     let image = Image { start: ARENA + 3 * PAGE, fixed: true, backing, mode: FileMode::READ, segments: vec![text] };
 
     let copy = |space: &AddressSpace<FileId>| space.snapshot(space.config().clone()).unwrap();
-    let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(copy(&one), Fenced).unwrap();
+    let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(copy(&one), FencedDomain::new()).unwrap();
     let mut calls = copy(&one);
     load(&mut calls, &image).unwrap();
     let with_identity = shown(&calls).iter().filter(|area| area.contains("Identity")).count();

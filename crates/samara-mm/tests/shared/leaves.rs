@@ -7,8 +7,8 @@ use crate::rng::Rng;
 use crate::world::{Call, HEAP, PAGE, shown};
 use crate::{FEW, seed, times};
 use samara_mm::{
-    Access, AddressSpace, Advice, Backing, Caller, Config, Errno, Faulter, Fenced, FileId, Flags, Layout, LockKind,
-    MapFlags, MapRequest, Plan, Prot, SharedAddressSpace, Sleep, StepKind,
+    Access, AddressSpace, Advice, Backing, Caller, Config, Errno, Faulter, FencedDomain, FileId, Flags, Layout,
+    LockKind, MapFlags, MapRequest, Plan, Prot, SharedAddressSpace, Sleep, StepKind,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,8 +46,8 @@ fn call(r: &mut Rng, thread: u64) -> Call {
 
 /// Makes calls in the thread's blocks, on the shared space and on one that has these alone.
 fn calls<F: FnMut(&Plan) -> Result<(), Errno>>(
-    mut caller: Caller<'_, FileId, Fenced, Sleep, F>,
-    mut faulter: Faulter<'_, FileId, Fenced, Sleep>,
+    mut caller: Caller<'_, FileId, FencedDomain, Sleep, F>,
+    mut faulter: Faulter<'_, FileId, FencedDomain, Sleep>,
     mut own: AddressSpace<FileId>,
     thread: u64,
     mut r: Rng,
@@ -82,7 +82,7 @@ fn threads_in_blocks_of_their_own() {
         for area in owners.iter().flat_map(AddressSpace::areas) {
             all.import(area.start, area.end, area.area.clone()).unwrap();
         }
-        let space: &Space = &SharedAddressSpace::from_space(all, Fenced).unwrap();
+        let space: &Space = &SharedAddressSpace::from_space(all, FencedDomain::new()).unwrap();
         let stop = &AtomicBool::new(false);
         let owners: Vec<AddressSpace<FileId>> = std::thread::scope(|scope| {
             let beside = scope.spawn({
@@ -146,7 +146,7 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::Ignores, Way::Applies, Way::Briefly];
 
-type Applying<'s> = Caller<'s, FileId, Fenced, Sleep, fn(&Plan) -> Result<(), Errno>>;
+type Applying<'s> = Caller<'s, FileId, FencedDomain, Sleep, fn(&Plan) -> Result<(), Errno>>;
 
 impl Way {
     fn caller(self, space: &Space) -> Applying<'_> {
@@ -170,7 +170,7 @@ fn crowded_with<B: Backing + Send + Sync>(config: Config) -> SharedAddressSpace<
         let at = if i % 2 == 0 { HEAP - (i + 1) * 64 * PAGE } else { HEAP + i * 64 * PAGE };
         one.map(&MapRequest::anonymous(at, PAGE, Prot::READ)).unwrap();
     }
-    let space = SharedAddressSpace::from_space(one, Fenced).unwrap();
+    let space = SharedAddressSpace::from_space(one, FencedDomain::new()).unwrap();
     // The leaf around the heap was full, and splits.
     space.map(&MapRequest::anonymous(HEAP + 32 * PAGE, PAGE, Prot::READ)).unwrap();
     space
@@ -209,7 +209,7 @@ fn guards_beside_a_leaf_that_splits() {
     for n in (40..150).step_by(29) {
         let mut one = AddressSpace::<FileId>::new(Config::default());
         (0..200).for_each(|n| drop(one.map(&MapRequest::anonymous(at(n), 4 * PAGE, Prot::RW)).unwrap()));
-        let space: Space = SharedAddressSpace::from_space(one, Fenced).unwrap();
+        let space: Space = SharedAddressSpace::from_space(one, FencedDomain::new()).unwrap();
         let mut applying = space.caller_with(|_| Ok(())).timeout(Duration::from_millis(20));
         applying.unmap(at(0), PAGE).unwrap(); // so that it has what calls in one leaf need
         let (mut below, mut above) = (space.faulter(), space.faulter());
@@ -266,7 +266,7 @@ fn a_child_changes_leaves() {
             drop(one.advise(START + r.below(48) * PAGE, PAGE, Advice::WipeOnFork));
         }
         let copy = one.snapshot(one.config().clone()).unwrap();
-        let parent = Space::from_space(copy, Fenced).unwrap();
+        let parent = Space::from_space(copy, FencedDomain::new()).unwrap();
         let (child, mut own) = (parent.fork().unwrap(), one.fork().unwrap());
         let (mut caller, mut faulter) = (child.caller(), child.faulter());
         for _ in 0..120 {
@@ -325,7 +325,7 @@ fn a_heap_at_the_end_of_a_leaf() {
             let at = if i < below { HEAP - (i + 1) * 4 * PAGE } else { HEAP + (i + 1) * 64 * PAGE };
             one.map(&MapRequest::anonymous(at, PAGE, Prot::READ)).unwrap();
         }
-        let space: Space = SharedAddressSpace::from_space(one, Fenced).unwrap();
+        let space: Space = SharedAddressSpace::from_space(one, FencedDomain::new()).unwrap();
         let moves = |mut brk: Box<dyn FnMut(u64) + '_>| {
             brk(HEAP + PAGE);
             let before = space.statistics();

@@ -20,7 +20,7 @@ fn near([all, data, locked, areas]: Room) -> SharedAddressSpace<FileId> {
     space.set_limits(Limits { address_space, data, locked, ..Limits::NONE });
     space.set_caps(Caps::all() - Caps::IPC_LOCK);
     space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
-    SharedAddressSpace::from_space(space, Fenced).unwrap()
+    SharedAddressSpace::from_space(space, FencedDomain::new()).unwrap()
 }
 
 /// Where a thread has its areas: none touches another one.
@@ -41,7 +41,7 @@ fn every_mremap_needs_room() {
         let features = Features::LINUX_7_1;
         let mut space = AddressSpace::<FileId>::new(Config { features, max_map_count: 24, ..Config::default() });
         (room..24).for_each(|n| drop(space.map(&page(place(0, n), true)).unwrap()));
-        let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(space, Fenced).unwrap();
+        let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(space, FencedDomain::new()).unwrap();
         let at = place(0, 20);
         let calls =
             [(1, 1, RemapFlags::empty()), (1, 2, RemapFlags::empty()), (2, 1, RemapFlags::empty()), (1, 1, fixed)];

@@ -3,7 +3,7 @@
 use crate::rng::Rng;
 use crate::world::{Call, shown, space};
 use crate::{seed, times};
-use samara_mm::{Access, Advice, Fenced, LockKind, MapRequest, Prot, SharedAddressSpace};
+use samara_mm::{Access, Advice, FencedDomain, LockKind, MapRequest, Prot, SharedAddressSpace};
 
 #[test]
 fn answers_are_those_of_a_space_with_one_owner() {
@@ -12,7 +12,7 @@ fn answers_are_those_of_a_space_with_one_owner() {
     for round in 0..times(400) {
         let mut r = Rng(seed.wrapping_add(round));
         let mut one = space(&mut r);
-        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), Fenced).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), FencedDomain::new()).unwrap();
         let mut faulter = shared.faulter();
         for step in 0..60 {
             let call = if r.one_in(3) { Call::searching(&mut r, 24) } else { Call::random(&mut r, 24) };
@@ -46,7 +46,7 @@ fn answers_do_not_depend_on_who_calls() {
     for round in 0..times(600) {
         let mut r = Rng(seed.wrapping_add(round) ^ 0xca11);
         let mut one = space(&mut r);
-        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), Fenced).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), FencedDomain::new()).unwrap();
         let mut faulter = shared.faulter();
         let mut callers: [_; 3] = std::array::from_fn(|_| shared.caller());
         for step in 0..80 {
@@ -82,7 +82,7 @@ fn odd_arguments_are_answered_alike() {
     for round in 0..times(300) {
         let mut r = Rng(seed.wrapping_add(round) ^ 0x0dd);
         let mut one = space(&mut r);
-        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), Fenced).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), FencedDomain::new()).unwrap();
         let mut faulter = shared.faulter();
         for step in 0..40 {
             let (at, len) = (odd(&mut r), odd(&mut r));

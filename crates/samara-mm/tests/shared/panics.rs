@@ -194,7 +194,7 @@ fn areas_beside_a_leaf_that_splits() {
             let request = MapRequest::file(at(n), 4 * PAGE, Prot::RW, MapFlags::PRIVATE, file.clone(), n * 64 * PAGE);
             one.map(&request).unwrap();
         }
-        let space: SharedAddressSpace<Unlinked> = SharedAddressSpace::from_space(one, Fenced).unwrap();
+        let space: SharedAddressSpace<Unlinked> = SharedAddressSpace::from_space(one, FencedDomain::new()).unwrap();
         let mut applying = space.caller_with(|_| Ok(()));
         applying.unmap(at(0), PAGE).unwrap(); // so that it has what calls in one leaf need
         ON_CLONE.set(Some(count_down));

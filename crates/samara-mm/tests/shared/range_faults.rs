@@ -17,7 +17,7 @@ fn a_range_is_its_pages() {
         let mut r = Rng(seed.wrapping_add(round) ^ 0xfa17);
         let mut one = space(&mut r);
         let like = one.snapshot(one.config().clone()).unwrap();
-        let shared = SharedAddressSpace::<_>::from_space(like, Fenced).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(like, FencedDomain::new()).unwrap();
         let mut faulter = shared.faulter();
         for step in 0..60 {
             let why = || format!("SAMARA_SEED={} step {step}\n", seed.wrapping_add(round));

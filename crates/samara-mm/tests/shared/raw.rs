@@ -149,7 +149,7 @@ fn raw_calls_answer_as_on_a_space_with_one_owner() {
     for round in 0..times(1200) {
         let mut r = Rng(seed.wrapping_add(round) ^ 0x4a3);
         let mut one = space(&mut r);
-        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), Fenced).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), FencedDomain::new()).unwrap();
         let (mut own, mut other) = (World::default(), World::default());
         let mut caller = shared.caller();
         for step in 0..60 {

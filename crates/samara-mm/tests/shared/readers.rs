@@ -88,7 +88,7 @@ fn texts_are_those_of_a_snapshot() {
     let (mut forks, mut named) = (0, 0);
     for round in 0..times(150) {
         let mut r = Rng(seed.wrapping_add(round) ^ 0x4ead);
-        let shared = Space::from_space(furnished(&mut r), Fenced).unwrap();
+        let shared = Space::from_space(furnished(&mut r), FencedDomain::new()).unwrap();
         let mut family = vec![shared];
         for step in 0..60 {
             let why = || format!("SAMARA_SEED={} step {step}", seed.wrapping_add(round));
@@ -306,7 +306,7 @@ fn busy() -> Space {
     space.map(&moved).unwrap();
     space.map(&MapRequest::anonymous(NAMED, 4 * PAGE, Prot::READ)).unwrap();
     space.set_anon_name(NAMED, 4 * PAGE, Some("0".into())).unwrap();
-    Space::from_space(space, Fenced).unwrap()
+    Space::from_space(space, FencedDomain::new()).unwrap()
 }
 
 fn split() -> MapRequest<FileId> {

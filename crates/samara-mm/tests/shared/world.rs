@@ -172,8 +172,8 @@ impl<B: Numbered> Call<B> {
 
     pub(crate) fn on_shared<W: Wait, F: FnMut(&Plan) -> Result<(), Errno>>(
         &self,
-        caller: &mut Caller<'_, B, Fenced, W, F>,
-        faulter: &mut Faulter<'_, B, Fenced, W>,
+        caller: &mut Caller<'_, B, FencedDomain, W, F>,
+        faulter: &mut Faulter<'_, B, FencedDomain, W>,
     ) -> Answer {
         let plain = |done: Result<Plan, Error>| Answer::Done(done.map(|plan| (0, plan)));
         match self.clone() {

@@ -190,6 +190,12 @@ impl<B> Domain<B> {
 }
 
 impl<B: Barriers> Domain<B> {
+    /// Whether no guard is left, as far as this thread knows.
+    pub(crate) fn is_idle(&self) -> bool {
+        // Relaxed: a hint.
+        self.records().all(|record| record.active.load(Ordering::Relaxed) == 0)
+    }
+
     /// A stamp for the nodes that were unlinked before the call.
     pub(crate) fn stamp(&self) -> Stamp {
         // Release: W2, pairs with R1. Otherwise Relaxed: nothing is read through the epoch here.

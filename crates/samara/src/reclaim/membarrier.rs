@@ -64,14 +64,14 @@ pub struct MembarrierGuard(#[expect(dead_code, reason = "for its drop")] Pin<'st
 pub struct MembarrierStamp(Stamp);
 
 /// Which barriers a domain has: MEMBARRIER-1.
-struct Kind {
+pub(crate) struct Kind {
     expedited: bool,
     /// Whether the last heavy barrier was refused (MEMBARRIER-3).
     refused: AtomicBool,
 }
 
 impl Kind {
-    const fn new(expedited: bool) -> Self {
+    pub(crate) const fn new(expedited: bool) -> Self {
         Kind { expedited, refused: AtomicBool::new(false) }
     }
 }
@@ -115,6 +115,11 @@ std::thread_local! {
 impl Membarrier {
     /// The reclaimer of the domain that is always fenced.
     const BY_FENCES: Self = Membarrier { domain: &FENCED };
+
+    /// The reclaimer of this domain.
+    pub(crate) fn of(domain: &'static Domain<Kind>) -> Self {
+        Membarrier { domain }
+    }
 
     /// Uses membarrier(2) where the kernel has it and allows it; else fences.
     pub fn new() -> Self {

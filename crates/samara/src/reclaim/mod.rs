@@ -1,6 +1,6 @@
 //! Reclamation: how a shared structure learns that no reader can see what a writer has taken out.
 //!
-//! [`Reclaim`] is everything that a shared structure asks for. Four implementations are here, and
+//! [`Reclaim`] is everything that a shared structure asks for. Five implementations are here, and
 //! others can be written outside this crate.
 //!
 //! | | cost of a guard | cost of a stamp | needs |
@@ -8,20 +8,24 @@
 //! | [`Epoch`] | a full fence | about 2 KiB, held by crossbeam-epoch | `alloc` |
 //! | [`Membarrier`] | a few plain stores | a system call | Linux and `std` |
 //! | [`Fenced`] | a full fence | a full fence | `alloc` |
+//! | [`FencedDomain`] | a full fence | two full fences | `alloc` |
 //! | [`Quiescent`] | nothing | nothing | no guard during a store |
 //!
 //! [`Epoch`] is the default. [`Membarrier`] suits readers that pin often while writers store
 //! seldom. Pinning is nearly free, but each stamp interrupts the process's running threads for some
 //! microseconds. A shared map asks for one stamp per 1,024 nodes that a writer takes out. Without
 //! Linux or `std`, [`Membarrier`] uses fences. [`Fenced`] always does, with one stamp per 64 nodes:
-//! it suits writers that store often. [`Quiescent`] suits a single thread, and programs that keep
-//! readers and writers apart by other means.
+//! it suits writers that store often. A guard of these three holds up what all structures of the
+//! process take out. A guard of a [`FencedDomain`] holds up only what structures of the same value
+//! take out. [`Quiescent`] suits a single thread, and programs that keep readers and writers apart
+//! by other means.
 //!
 //! Does not know trees or nodes: a writer that unlinks a node keeps it together with the stamp, and
 //! frees it.
 
 pub(crate) mod crossbeam;
 pub(crate) mod epoch_domain;
+pub(crate) mod fenced_domain;
 pub(crate) mod membarrier;
 pub(crate) mod quiescent;
 
@@ -29,6 +33,7 @@ pub(crate) mod quiescent;
 mod tests;
 
 pub use crate::reclaim::crossbeam::{Epoch, EpochGuard, EpochReader, EpochStamp};
+pub use crate::reclaim::fenced_domain::{FencedDomain, FencedDomainStamp};
 pub use crate::reclaim::membarrier::{Fenced, Membarrier, MembarrierGuard, MembarrierReader, MembarrierStamp};
 pub use crate::reclaim::quiescent::Quiescent;
 
@@ -60,7 +65,7 @@ use crate::types::error::AllocError;
 /// `pin` made it. Nothing is promised about a stamp that another value made.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reclaimer",
-    note = "a shared map is `SharedRangeMap<K, V>`, or `SharedRangeMap<K, V, R>` where `R` is `Epoch`, `Membarrier`, `Fenced` or `Quiescent`"
+    note = "a shared map is `SharedRangeMap<K, V>`, or `SharedRangeMap<K, V, R>` where `R` is `Epoch`, `Membarrier`, `Fenced`, `FencedDomain` or `Quiescent`"
 )]
 pub unsafe trait Reclaim {
     /// A registration, of one thread or of one reader.
@@ -80,6 +85,16 @@ pub unsafe trait Reclaim {
     fn try_reader(&self) -> Result<Self::Reader, AllocError> {
         Ok(self.reader())
     }
+    /// [`Default::default`] that reports a lack of memory, where the reclaimer can.
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    fn try_default() -> Result<Self, AllocError>
+    where
+        Self: Default,
+    {
+        Ok(Self::default())
+    }
     /// The least number of nodes that a writer takes out before it asks for a stamp. More nodes
     /// spread the cost of a stamp over more stores, but get cold before they are reused.
     fn batch(&self) -> usize {
@@ -97,8 +112,8 @@ pub unsafe trait Reclaim {
     fn has_passed(&self, stamp: &Self::Stamp) -> bool;
 }
 
-/// A reclaimer that finds the calling thread's registration by itself: [`Epoch`], [`Membarrier`]
-/// and [`Fenced`] with `std`, [`Quiescent`] always.
+/// A reclaimer that finds the calling thread's registration by itself: [`Epoch`], [`Membarrier`],
+/// [`Fenced`] and [`FencedDomain`] with `std`, [`Quiescent`] always.
 ///
 /// # Safety
 /// What [`pin_here`](Self::pin_here) returns protects as much as what [`Reclaim::pin`] of this
@@ -106,7 +121,7 @@ pub unsafe trait Reclaim {
 /// lives.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not find the registration of the calling thread",
-    note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch`, `Membarrier` and `Fenced` find it"
+    note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch`, `Membarrier`, `Fenced` and `FencedDomain` find it"
 )]
 pub unsafe trait PinHere: Reclaim {
     /// Pins like [`Reclaim::pin`], by the calling thread's registration. It is made on first use,

@@ -2,7 +2,7 @@
 //! domains. So a test repeats a question until the required answer comes, and asks many times for
 //! an answer that must not come.
 
-use crate::reclaim::{Epoch, Fenced, Membarrier, PinHere, Quiescent, Reclaim};
+use crate::reclaim::{Epoch, Fenced, FencedDomain, Membarrier, PinHere, Quiescent, Reclaim};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 #[cfg(feature = "std")]
 use std::cell::RefCell;
@@ -270,6 +270,51 @@ fn membarrier() {
 #[test]
 fn fenced() {
     all(&Fenced);
+}
+
+#[test]
+fn fenced_domain() {
+    all(&FencedDomain::new());
+    threads_take_and_give_back_domains();
+}
+
+/// A guard of one value holds up its own stamps alone; a guard without a reader all.
+#[test]
+#[cfg(feature = "std")]
+fn a_domain_of_its_own() {
+    let [one, other] = [(); 2].map(|()| FencedDomain::new());
+    let guard = one.pin(&one.reader());
+    let stamps = (one.stamp(), other.stamp());
+    comes(&other, &stamps.1);
+    stays_away(&one, &stamps.0);
+    // The domain of a value that is gone holds up the next one's stamps only if it has no guard.
+    drop(one);
+    let next = FencedDomain::new();
+    comes(&next, &next.stamp());
+    drop(guard);
+    let guard = next.pin_here();
+    let stamps = (next.stamp(), other.stamp());
+    stays_away(&next, &stamps.0);
+    stays_away(&other, &stamps.1);
+    drop(guard);
+    comes(&next, &stamps.0);
+    comes(&other, &stamps.1);
+}
+
+/// Each domain has one value at a time: a guard of one never holds up another's stamp.
+fn threads_take_and_give_back_domains() {
+    let work = || {
+        for _ in 0..OFTEN {
+            let [one, other] = [(); 2].map(|()| FencedDomain::new());
+            let guard = one.pin(&one.reader());
+            let stamp = one.stamp();
+            assert!(!one.has_passed(&stamp), "another value has the domain");
+            comes(&other, &other.stamp());
+            drop(guard);
+            comes(&one, &stamp);
+        }
+    };
+    thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
 }
 
 #[test]
