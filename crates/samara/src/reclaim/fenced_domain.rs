@@ -65,6 +65,8 @@ unsafe impl Sync for Owned {}
 
 /// The domains that no value has.
 static FREE: AtomicPtr<Owned> = AtomicPtr::new(ptr::null_mut());
+/// Those that still had a guard then, so that they are not lost to leak checkers.
+static GUARDED: AtomicPtr<Owned> = AtomicPtr::new(ptr::null_mut());
 
 /// Takes a free domain, or makes one.
 fn take() -> Result<&'static Owned, AllocError> {
@@ -80,16 +82,16 @@ fn take() -> Result<&'static Owned, AllocError> {
     owned.next.set(ptr::null());
     // SAFETY: as above.
     if let Some(rest) = unsafe { rest.as_ref() } {
-        put(rest);
+        put(&FREE, rest);
     }
     Ok(owned)
 }
 
-/// Puts a list of domains, which the caller owns, into `FREE`.
-fn put(first: &'static Owned) {
+/// Puts domains, which the caller owns, into a list.
+fn put(all: &AtomicPtr<Owned>, first: &'static Owned) {
     let list = ptr::from_ref(first).cast_mut();
     // Release: pairs with the Acquire in `take`. Relaxed: what the head points to is not read here.
-    if FREE.compare_exchange(ptr::null_mut(), list, Ordering::Release, Ordering::Relaxed).is_ok() {
+    if all.compare_exchange(ptr::null_mut(), list, Ordering::Release, Ordering::Relaxed).is_ok() {
         return;
     }
     let mut last = first;
@@ -97,10 +99,10 @@ fn put(first: &'static Owned) {
     while let Some(next) = unsafe { last.next.get().as_ref() } {
         last = next;
     }
-    let mut head = FREE.load(Ordering::Relaxed);
+    let mut head = all.load(Ordering::Relaxed);
     loop {
         last.next.set(head);
-        match FREE.compare_exchange_weak(head, list, Ordering::Release, Ordering::Relaxed) {
+        match all.compare_exchange_weak(head, list, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return,
             Err(now) => head = now,
         }
@@ -135,9 +137,7 @@ impl Default for FencedDomain {
 
 impl Drop for FencedDomain {
     fn drop(&mut self) {
-        if self.owned.domain.is_idle() {
-            put(self.owned); // DOMAIN-1
-        }
+        put(if self.owned.domain.is_idle() { &FREE } else { &GUARDED }, self.owned); // DOMAIN-1
     }
 }
 
