@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ACCESS, alike, is_anonymous, size};
+use super::{ACCESS, alike, size};
 use crate::event::AreaRecord;
 
 /// Minimum number of areas of memory in pieces.
@@ -11,7 +11,8 @@ const LEAST: u64 = 8;
 /// Maximum bytes of a hole: a larger one is the space between two mappings.
 const LARGEST: u64 = 64 << 20;
 
-/// Holes between at least 8 private areas without a file that have the same protection.
+/// Holes between at least 8 areas of one protection: of anonymous memory, or of a file that goes on
+/// past the hole.
 ///
 /// A hole has at most 64 MiB, and at most 16 times the bytes of the larger area beside it: more is
 /// the space between two mappings. Only a trace shows what was unmapped there, and whether it was
@@ -34,7 +35,7 @@ pub struct Holes {
 /// The bytes of a hole between two areas that are alike.
 pub(crate) fn hole_between(a: &AreaRecord, b: &AreaRecord) -> Option<u64> {
     let hole = b.start.checked_sub(a.end).filter(|hole| (1..=LARGEST).contains(hole))?;
-    let is_one = is_anonymous(a) && alike(a, b) && a.perms & ACCESS != 0 && a.name == b.name;
+    let is_one = alike(a, b) && a.perms & ACCESS != 0 && a.name == b.name;
     (is_one && size(a).max(size(b)) >= hole / 16).then_some(hole)
 }
 
@@ -117,5 +118,10 @@ mod tests {
         assert_eq!(holes(&closed), None);
         let far: Vec<AreaRecord> = (0..10).map(|i| anonymous(100 + 1000 * i, 2, 3)).collect();
         assert_eq!(holes(&far), None);
+        // Of a file that goes on past the holes, and of one that is mapped again and again.
+        let file = |i: u64, offset: u64| AreaRecord { inode: 7, offset, ..anonymous(100 + 4 * i, 2, 1) };
+        let parts: Vec<AreaRecord> = (0..10).map(|i| file(i, 4 * i * PAGE)).collect();
+        assert_eq!(holes(&parts), Some(found));
+        assert_eq!(holes(&(0..10).map(|i| file(i, 0)).collect::<Vec<_>>()), None);
     }
 }

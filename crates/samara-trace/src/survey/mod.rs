@@ -120,7 +120,9 @@ pub(crate) fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
         && if is_anonymous(a) || is_anonymous(b) { is_anonymous(a) && is_anonymous(b) } else { continues(a, b) }
 }
 
-/// Whether `b` continues the file of `a` where `a` ends.
+/// Whether `b`, which lies above `a`, maps the file of `a` as one mapping of both would: from its
+/// end on, or past a hole that leaves out as many bytes of the file as of addresses.
 pub(crate) fn continues(a: &AreaRecord, b: &AreaRecord) -> bool {
-    a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name) && a.offset.wrapping_add(size(a)) == b.offset
+    let between = b.start.wrapping_sub(a.start);
+    a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name) && a.offset.wrapping_add(between) == b.offset
 }

@@ -189,6 +189,17 @@ fn pieces_of_a_file_are_apart_by_their_offsets() {
     is(&again, (VerdictKind::Leaked, None), (100, 100, 0));
 }
 
+/// A file goes on past a hole in its mapping.
+#[test]
+fn holes_in_files_are_fragments() {
+    for (perms, name) in [(1, "/data/log"), (3, "/data/log"), (11, "/memfd:m (deleted)"), (11, "/dev/zero (deleted)")] {
+        let mut world = World::new();
+        world.map_file((1000, 1200), perms, name, 5, "");
+        (0..99).for_each(|i| world.unmap(1001 + i * 2, 1002 + i * 2));
+        is(&world, (VerdictKind::Fragmented, None), (100, 99, 99));
+    }
+}
+
 /// Pieces of a file that the kernel placed: a leak where they come up to the end, else their order.
 #[test]
 fn pieces_that_are_never_unmapped_are_a_leak() {

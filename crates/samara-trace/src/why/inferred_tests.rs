@@ -104,6 +104,23 @@ fn holes_may_never_have_been_mapped() {
     assert_eq!(freed, [0, 15]);
 }
 
+/// Holes in files count if the file goes on past them, by as many bytes as the hole has.
+#[test]
+fn holes_in_files_may_never_have_been_mapped() {
+    let told_of = |offset: u64, inode: &dyn Fn(u64) -> u64| {
+        let part = |i: u64| {
+            let name = "/memfd:pool (deleted)".to_owned();
+            let area = area(1000 + 10 * i, 1009 + 10 * i, 11);
+            AreaRecord { inode: inode(i), dev: (0, 5), name, offset: offset * i * PAGE, ..area }
+        };
+        told(&found((0..20).map(part).collect()))
+    };
+    assert_eq!(told_of(10, &|_| 7), [(VerdictKind::Fragmented, String::new(), 20, 19, true)]);
+    assert_eq!(told_of(10, &|i| 7 + i), [], "files of one name");
+    assert_eq!(told_of(9, &|_| 7), [], "the file goes on where the area ends");
+    assert_eq!(told_of(0, &|_| 7), [], "one part again and again");
+}
+
 /// Guards, and what looks like stacks.
 #[test]
 fn what_areas_look_like_is_inferred() {

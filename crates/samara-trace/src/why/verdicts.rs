@@ -451,7 +451,7 @@ impl<'a> Scene<'a> {
             let hole = Span::new(a.end, b.start - 1);
             let (low, high) = (self.piece(a.end - 1).copied(), self.piece(b.start).copied());
             let (Some(low), Some(high)) = (low, high) else { continue };
-            let is_one = low.made.event == high.made.event || (is_anonymous(a) && alike(a, b) && a.perms == b.perms);
+            let is_one = low.made.event == high.made.event || alike(a, b);
             let were_there = [low, high].iter().all(|piece| callers.is_found(piece.made.site));
             let is_freed = self.births.freed.covers(hole);
             let is_hole = is_freed || were_there && hole_between(a, b).is_some();
