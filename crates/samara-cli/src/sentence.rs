@@ -3,7 +3,7 @@
 
 use samara_trace::file::reasons;
 use samara_trace::survey::PatternKind;
-use samara_trace::why::{Verdict, VerdictKind};
+use samara_trace::why::{Role, Verdict, VerdictKind};
 
 use crate::format::{bytes, count, plural};
 use crate::output::{clean, short};
@@ -160,7 +160,11 @@ fn apart(v: &Verdict) -> String {
     let (areas, left) = (plural(v.areas, "area"), count(left));
     let why: Vec<&str> = reasons(&v.reason).collect();
     match why.as_slice() {
-        ["protection"] => format!("{areas} would be {left}, if all had the same protection"),
+        ["protection"] => {
+            let changes = v.parts.iter().filter(|part| part.role == Role::Changed).count();
+            let turns = if changes > 1 { " whose protections alternate" } else { "" };
+            format!("{areas}{turns} would be {left}, if all had the same protection")
+        }
         [] => format!("{areas} could be {left}, and nothing keeps them apart but that no call has touched them since"),
         ["not-recorded"] => format!("{areas} are apart by something that was not recorded{}", gloss("not-recorded")),
         ["offset"] if v.moved => {

@@ -223,6 +223,24 @@ fn what_was_there_is_no_fact() {
     );
 }
 
+/// Two calls that change the same memory are one verdict, which says so.
+#[test]
+fn protections_alternate() {
+    let told = |perms: &[u8]| {
+        let mut made = Made::new();
+        made.map(1000, 400, memory(3));
+        for i in 0..60 {
+            (1..).zip(perms).for_each(|(at, perms)| made.protect(1000 + i * 6 + at, 1, *perms));
+        }
+        let summary = made.summary();
+        let why = summary.largest.as_ref().unwrap().why.as_ref().unwrap();
+        assert_eq!(why.verdicts.len(), 1);
+        sentence(&why.verdicts[0])
+    };
+    assert_eq!(told(&[1]), "121 areas would be 1, if all had the same protection");
+    assert_eq!(told(&[1, 5]), "181 areas whose protections alternate would be 1, if all had the same protection");
+}
+
 /// The sizes in a sentence are in the JSON too.
 #[test]
 fn sizes_are_told_as_json() {

@@ -130,6 +130,27 @@ fn guards_at_the_ends_count_too() {
     is(&used, (VerdictKind::KeptApart, None), (80, 40, 40));
 }
 
+/// Places that give memory three protections in turn are one cause. Those that change other memory
+/// are another.
+#[test]
+fn protections_in_turn_are_one_cause() {
+    let mut world = World::new();
+    world.map(1000, 1300, 3);
+    for i in 0..100 {
+        world.protect(1000 + i * 3, 1001 + i * 3, 0);
+        world.protect(1001 + i * 3, 1002 + i * 3, 1);
+    }
+    is(&world, (VerdictKind::KeptApart, None), (300, 299, 299));
+    let verdicts = world.why().verdicts;
+    let changed = verdicts[0].parts.iter().filter(|part| part.role == Role::Changed).map(|part| part.calls);
+    assert_eq!((verdicts.len(), changed.collect::<Vec<_>>(), verdicts[0].bytes), (1, vec![100, 99], 300 * PAGE));
+    // Memory that touches it.
+    world.map(1300, 1400, 3);
+    (0..50).for_each(|i| world.protect(1301 + i * 2, 1302 + i * 2, 5));
+    let told: Vec<_> = world.why().verdicts.iter().map(|v| (v.areas, v.would_go)).collect();
+    assert_eq!(told, [(300, 299), (100, 99)]);
+}
+
 /// With few guards, the boundaries beside them count for the cause of the other boundaries.
 #[test]
 fn few_guards_are_no_exception() {

@@ -4,9 +4,10 @@
 //! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
 //! one file each: `births` (where memory comes from), `piece` (which events made and changed it),
 //! `callers` (which calls are of one place in the program), `joins` (which memory would be one
-//! area), `verdicts` (the rules), `evidence` (the figures of one cause), `stacks` (real stacks
-//! among areas that look like stacks), `advice` (what would help), `tables` (the areas of each
-//! site, and boundaries by site). Knows nothing of files, and prints nothing.
+//! area), `verdicts` (the rules), `evidence` (the figures of one cause), `together` (evidence that
+//! is of one cause), `stacks` (real stacks among areas that look like stacks), `advice` (what would
+//! help), `tables` (the areas of each site, and boundaries by site). Knows nothing of files, and
+//! prints nothing.
 //!
 //! A verdict follows from the areas and calls of a trace. Each [`VerdictKind`] documents its rules.
 //! The rules do not know the purpose of a program.
@@ -29,6 +30,7 @@ mod stacks;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod together;
 mod verdicts;
 
 pub use advice::Advice;

@@ -2,10 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::mem;
 
 use samara::Span;
-use samara_mm::{Flags, PageSize};
+use samara_mm::PageSize;
 
 use super::births::Births;
 use super::callers::Callers;
@@ -13,9 +12,9 @@ use super::evidence::{Cause, Evidence, LEAST};
 use super::joins::sides;
 use super::piece::{Act, NOT_RECORDED, Piece, known, last};
 use super::{Kept, Role, Verdict, VerdictKind};
-use super::{advice, stacks};
+use super::{advice, stacks, together};
 use crate::event::AreaRecord;
-use crate::file::{flag_words, flags_from, flags_reason, reason_name, reasons};
+use crate::file::{flag_words, reasons};
 use crate::survey::{
     Member, PatternKind, Pieces, alike, continues, guarded, hole_between, is_anonymous, members, most_stacks_of,
     pieces, size, views, without,
@@ -28,10 +27,6 @@ const LEAKED: u64 = 32;
 const LEAKED_BYTES: u64 = 64 << 20;
 /// With fewer areas than this without a verdict, there is no verdict on their origin.
 const MANY: usize = 64;
-
-/// A set of flags is joined with the most frequent set only if it has at least one tenth of that
-/// one's boundaries.
-const FEW_FLAGS: u64 = 10;
 
 /// In an area's permissions: it is shared.
 const SHARED: u8 = 8;
@@ -71,7 +66,7 @@ pub(super) fn all(
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
     scene.holes();
-    scene.join_flags();
+    together::join(&mut scene.found, areas);
     let mut explained = scene.leaks();
     scene.of_one_origin(&mut explained);
     let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
@@ -472,44 +467,6 @@ impl<'a> Scene<'a> {
             seen.instance(a.end, b.start);
             seen.part(callers, Role::Made, Some(high.made));
             seen.part(callers, Role::Freed, by);
-        }
-    }
-
-    /// Joins verdicts that differ only in the flags that keep areas apart: if one place sets
-    /// several flags, it cuts memory into areas of several kinds, and that is one cause.
-    fn join_flags(&mut self) {
-        // With another reason beside them, they are another cause.
-        let is_flags = |cause: &Cause| cause.kind == VerdictKind::KeptApart && reason_name(&cause.reason) == "flags";
-        let is_alone = |cause: &Cause| is_flags(cause) && reasons(&cause.reason).count() == 1;
-        let key = |cause: &Cause| (cause.by, cause.inferred);
-        let mut most: BTreeMap<(u32, bool), u64> = BTreeMap::new();
-        for (cause, seen) in self.found.iter().filter(|(cause, _)| is_alone(cause)) {
-            let times = most.entry(key(cause)).or_default();
-            *times = seen.times.max(*times);
-        }
-        let mut joined: BTreeMap<(u32, bool), (Flags, Evidence)> = BTreeMap::new();
-        for (cause, seen) in mem::take(&mut self.found) {
-            // A few may lie beside memory that has to do with others.
-            let few = most.get(&key(&cause)).is_none_or(|most| seen.times * FEW_FLAGS < *most);
-            if few || !is_alone(&cause) {
-                self.found.insert(cause, seen);
-                continue;
-            }
-            let (flags, all) = joined.entry(key(&cause)).or_default();
-            *flags |= flags_from(&cause.reason);
-            all.join(seen);
-        }
-        let sizes: HashMap<u64, u64> = match joined.is_empty() {
-            true => HashMap::new(),
-            false => self.areas.iter().map(|area| (area.start, size(area))).collect(),
-        };
-        for ((by, inferred), (flags, seen)) in joined {
-            let (kind, reason) = (VerdictKind::KeptApart, flags_reason(flags));
-            let cause = Cause { kind, pattern: None, reason, moved: false, inferred, by };
-            // A few of these very flags may have been left.
-            let all = self.found.entry(cause).or_default();
-            all.join(seen);
-            all.bytes = all.areas.iter().filter_map(|start| sizes.get(start)).fold(0, |a, b| a.saturating_add(*b));
         }
     }
 
