@@ -41,8 +41,9 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         (VerdictKind::KeptApart, Some(PatternKind::FileViews)) => file_views(v, &areas, &fewer),
         (VerdictKind::KeptApart, _) => apart(v),
         (VerdictKind::Fragmented, _) => format!(
-            "{areas} around {} of {common} (in all {all}), where parts were unmapped; without the holes there would be {fewer} fewer",
-            plural(v.times, "hole")
+            "{areas} around {} of {common} (in all {all}), where parts were unmapped; without the holes there would be {} fewer",
+            plural(v.times, "hole"),
+            if v.would_go == 0 { "no" } else { &fewer }
         ),
         (VerdictKind::Concurrent, Some(PatternKind::Arenas)) => arenas(v),
         (VerdictKind::Concurrent, Some(PatternKind::GuardedStacks)) => {

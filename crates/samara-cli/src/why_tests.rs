@@ -86,7 +86,9 @@ impl Made {
 
     pub(crate) fn unmap(&mut self, start: u64, pages: u64) {
         let (start, end) = (start * PAGE, (start + pages) * PAGE);
-        let plan = vec![Step { kind: StepKind::Unmapped, start, end }];
+        // As the middle of an area.
+        let cut = Step { kind: StepKind::Split, start, end: start };
+        let plan = vec![cut, Step { kind: StepKind::Unmapped, start, end }];
         self.add(EventKind::Call, Some(11), [start, end - start, 0, 0, 0, 0], plan, (start, end), vec![]);
     }
 

@@ -12,10 +12,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
+use super::joins::widens;
 use super::piece::{Act, FOUND, Piece};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind, UNSURE};
 use crate::file::{Place, Replay, Space, call_name, span};
 use crate::held::{Held, Meter};
+use crate::survey::ACCESS;
 use crate::uapi;
 
 /// Most pieces, holes, stacks and counts of all spaces together.
@@ -92,6 +94,14 @@ pub(super) struct Course {
     pub(super) mapped: HashMap<u32, Mappings>,
 }
 
+/// An unmapping of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Freed {
+    pub(super) by: Act,
+    /// The memory there was one area with the memory on both sides.
+    pub(super) is_inner: bool,
+}
+
 /// How often a site mapped something in a space, and how many events the space had had at the last
 /// time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,7 +117,7 @@ pub(super) struct Births {
     /// Counts pieces, with those of other spaces.
     meter: Meter,
     /// The last unmapping of ranges that are free since.
-    pub(super) freed: RangeMap<u64, Act>,
+    pub(super) freed: RangeMap<u64, Freed>,
     /// Counts of this space, including those before the fork of the space that it is a copy of.
     pub(super) course: Course,
     /// New mappings are locked (`mlockall`).
@@ -462,9 +472,13 @@ impl Births {
             Some("munlockall") if event.result == 0 => self.locks_new = false,
             _ => {}
         }
+        let mut split = None;
         let is_special = self.locks_new || (name == Some("mmap") && is_special(event.args[2], event.args[3]));
         for step in &event.plan {
             let Step { start, end, .. } = *step;
+            if step.kind == StepKind::Split {
+                split = Some(start);
+            }
             let Some(range) = span(start, end) else { continue };
             match step.kind {
                 StepKind::Mapped => {
@@ -475,6 +489,7 @@ impl Births {
                                 .filter(|(old, _): &(Span, u64)| old.intersect(&range).is_some())
                                 .map(|(_, root)| root),
                             is_special,
+                            access: (name == Some("mmap")).then_some(event.args[2] as u8 & ACCESS),
                             ..Piece::new(act, self.course.events)
                         },
                     };
@@ -491,6 +506,8 @@ impl Births {
                     }
                 }
                 StepKind::Unmapped => {
+                    // Of a split area both sides stay.
+                    let is_inner = split == Some(start) || widens(self, range);
                     over = self.pieces.range(range).next().map(|(_, piece)| (range, piece.root()));
                     let gone = |piece: samara::Displaced<'_, u64, Held<Piece>>| {
                         let bytes = (piece.span.last - piece.span.first).saturating_add(1);
@@ -500,7 +517,8 @@ impl Births {
                     };
                     self.pieces.clear_range(range, gone).map_err(|_| AllocError)?;
                     self.unmap_stacks(range);
-                    self.freed.insert_merging(range, act, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
+                    let freed = Freed { by: act, is_inner };
+                    self.freed.insert_merging(range, freed, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
                 StepKind::Changed(_) => {
                     let meter = &self.meter;
@@ -548,7 +566,8 @@ impl Births {
                 // itself.
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
                 let number = if found { FOUND | area.start } else { made.event };
-                self.put(gap, Piece::new(Act { event: number, ..made }, at_made))?;
+                let piece = Piece::new(Act { event: number, ..made }, at_made);
+                self.put(gap, Piece { access: Some(area.perms & ACCESS), ..piece })?;
             }
         }
         match span(at, end) {

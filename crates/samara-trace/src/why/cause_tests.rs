@@ -221,6 +221,28 @@ fn holes_in_files_are_fragments() {
     }
 }
 
+/// What was unmapped was part of the memory around the hole, or was areas by itself.
+#[test]
+fn holes_of_other_memory_join_nothing() {
+    let holes = |prepare: &dyn Fn(&mut World, u64), pages: &[u64], would_go: u64| {
+        let mut world = World::new();
+        world.map(1000, 1400, 3);
+        for at in (0..50).map(|i| 1002 + i * 8) {
+            prepare(&mut world, at);
+            pages.iter().for_each(|page| world.unmap(at + page, at + page + 1));
+        }
+        is(&world, (VerdictKind::Fragmented, None), (51, 50, would_go));
+    };
+    // Page by page.
+    for pages in [[0, 1, 2], [2, 1, 0], [0, 2, 1]] {
+        holes(&|_, _| {}, &pages, 50);
+        holes(&|world, at| (0..3).for_each(|page| world.protect(at + page, at + page + 1, 1)), &pages, 0);
+        holes(&|world, at| world.protect(at + 1, at + 2, 1), &pages, 0);
+    }
+    holes(&|world, at| world.protect(at, at + 1, 1), &[0], 0);
+    holes(&|world, at| world.map_file((at, at + 1), 3, "/data/log", 0, "backing"), &[0], 0);
+}
+
 /// Pieces of a file that the kernel placed: a leak where they come up to the end, else their order.
 #[test]
 fn pieces_that_are_never_unmapped_are_a_leak() {

@@ -1,6 +1,8 @@
 //! Whether memory of two pieces would be one area, had all of it had one protection. What else
 //! keeps them apart is known to its callers.
 
+use samara::Span;
+
 use super::births::Births;
 use super::piece::{FOUND, Piece};
 use crate::event::AreaRecord;
@@ -34,6 +36,34 @@ pub(super) fn joins(births: &Births, at: u64, is_written: bool) -> Option<bool> 
     let is_inherited = first.min(last) < births.copied && births.copied <= first.max(last);
     let is_between = || is_written && first < last && ends_at_earlier(births, at, high);
     Some(!is_inherited && !is_between())
+}
+
+/// Whether a range that is about to be unmapped makes a hole wider, and was one area with what was
+/// unmapped there and with what is left beside it. `false` if that is not known.
+pub(super) fn widens(births: &Births, range: Span) -> bool {
+    let (below, above) = (range.first.checked_sub(1), range.last.checked_add(1));
+    let is_mapped = |at: Option<u64>| at.is_some_and(|at| births.pieces.get(at).is_some());
+    let is_hole = |at: Option<u64>| at.and_then(|at| births.freed.get(at)).is_some_and(|(_, freed)| freed.is_inner);
+    let sides = [is_mapped(below), is_mapped(above)];
+    if sides == [true, true] || ![(below, sides[0]), (above, sides[1])].iter().all(|(at, side)| *side || is_hole(*at)) {
+        return false;
+    }
+    let first = below.filter(|_| sides[0]).unwrap_or(range.first);
+    let last = above.filter(|_| sides[1]).unwrap_or(range.last);
+    let starts = births.pieces.range(Span::new(first, last)).map(|(span, _)| span.first);
+    starts.skip(1).all(|at| is_one(births, at))
+}
+
+/// Whether the memory on both sides of an address was one area, for sure.
+fn is_one(births: &Births, at: u64) -> bool {
+    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let (Some(low), Some(high)) = (at.checked_sub(1).and_then(piece), piece(at)) else { return false };
+    let sites = |piece: &Piece| piece.flags().map(|act| act.map(|act| act.site));
+    low.made.site == high.made.site
+        && low.access.is_some()
+        && low.access == high.access
+        && sites(low) == sites(high)
+        && joins(births, at, true) == Some(true)
 }
 
 /// The number of sides at which a guard would join its neighbours, had it their protection. A side

@@ -86,7 +86,9 @@ impl World {
     }
 
     pub(super) fn unmap(&mut self, start: u64, end: u64) {
-        let plan = vec![World::step(StepKind::Unmapped, start, end)];
+        let is_cut = self.areas().iter().any(|area| area.start < start * PAGE && end * PAGE < area.end);
+        let split = is_cut.then(|| World::step(StepKind::Split, start, start));
+        let plan = split.into_iter().chain([World::step(StepKind::Unmapped, start, end)]).collect();
         let args = [start * PAGE, (end - start) * PAGE, 0, 0, 0, 0];
         self.event(EventKind::Call, Some(MUNMAP), 0, args, plan, (start, end), vec![]);
     }

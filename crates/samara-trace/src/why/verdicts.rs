@@ -454,7 +454,8 @@ impl<'a> Scene<'a> {
                 continue;
             }
             // Calls that unmapped only a part of a hole do not explain it.
-            let by = self.births.freed.get(a.end).map(|(_, act)| *act).filter(|_| is_freed);
+            let by = self.births.freed.get(a.end).map(|(_, freed)| freed.by).filter(|_| is_freed);
+            let is_inner = !is_freed || self.births.freed.range(hole).all(|(_, freed)| freed.is_inner);
             let places = |piece: Piece| piece.flags().map(|act| act.map(|act| callers.of(act.site)));
             let names = a.name == b.name || !a.name.starts_with("[anon:") && !b.name.starts_with("[anon:");
             let go_on = alike(a, b) && names && places(low) == places(high);
@@ -462,8 +463,8 @@ impl<'a> Scene<'a> {
             seen.areas.insert(a.start);
             seen.areas.insert(b.start);
             seen.bytes = seen.bytes.saturating_add(b.start - a.end);
-            // Memory in the hole would go on in both, or only in one of them.
-            seen.would_go += u64::from(go_on);
+            // Memory in the hole would go on in both, in only one of them, or be an area by itself.
+            seen.would_go += u64::from(go_on && is_inner);
             seen.instance(a.end, b.start);
             seen.part(callers, Role::Made, Some(high.made));
             seen.part(callers, Role::Freed, by);
