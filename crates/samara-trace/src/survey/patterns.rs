@@ -80,9 +80,10 @@ pub struct Pattern {
     pub bytes: u64,
     /// The number of areas that would go without the guards. A guard between areas that are
     /// otherwise alike counts two, or one if more than the protection keeps it apart from only one
-    /// of them. A guard at the start or end of memory with access counts one if that memory is at
-    /// least as large and only the protection keeps them apart. For views: areas that would go if
-    /// pieces that touch were one. An upper bound if not all reasons are known.
+    /// of them. A guard between areas that differ, or at the start or end of memory with access,
+    /// counts one if one of them is at least as large and only the protection keeps the guard apart
+    /// from it. For views: areas that would go if pieces that touch were one. An upper bound if not
+    /// all reasons are known.
     pub would_go: u64,
     /// First address and end of the first instance.
     pub first: (u64, u64),
@@ -167,12 +168,12 @@ fn find(areas: &[AreaRecord]) -> Found {
             found.add(PatternKind::Arenas, &[area, rest], 0);
             at += 1;
         } else if let Some(stack) = above.filter(|stack| closed && size(area) <= GUARD && is_stack(area, stack)) {
-            found.add(PatternKind::ThreadStacks, &[area, stack], without(below, area, above));
+            found.add(PatternKind::ThreadStacks, &[area, stack], most_without(below, area, above));
             at += 1;
         } else if closed && size(area) > GUARD {
             found.add(PatternKind::Reservations, &[area], 0);
         } else if closed && (below.filter(opens).is_some() || above.filter(opens).is_some()) {
-            found.add(PatternKind::GuardPages, &[area], without(below, area, above));
+            found.add(PatternKind::GuardPages, &[area], most_without(below, area, above));
         }
     }
     files::double_mapped(areas, &mut found);
@@ -192,6 +193,13 @@ pub(crate) fn without(below: Option<&AreaRecord>, guard: &AreaRecord, above: Opt
         [None, None] => 0,
         _ => 1,
     }
+}
+
+/// The same, by the shape of the areas alone: between neighbours that differ, the guard would be a
+/// part of one of them, and one area goes.
+fn most_without(below: Option<&AreaRecord>, guard: &AreaRecord, above: Option<&AreaRecord>) -> u64 {
+    let ways = [(below, above), (below, None), (None, above)];
+    ways.into_iter().map(|(below, above)| without(below, guard, above)).max().unwrap_or(0)
 }
 
 /// Whether two areas are otherwise alike, and have one name.

@@ -59,7 +59,21 @@ fn guard_pages_between_what_is_alike_would_take_two_areas_with_them() {
         anonymous(204, 1, 1),
         anonymous(300, 1, NONE),
     ];
-    assert_eq!(patterns(&areas), [(PatternKind::GuardPages, 3, 3, 3)]);
+    assert_eq!(patterns(&areas), [(PatternKind::GuardPages, 3, 3, 4)]);
+}
+
+/// Between what differs, a guard would be a part of one of its neighbours.
+#[test]
+fn guards_between_what_differs_take_themselves() {
+    let parts = |i: u64| {
+        let (at, perms) = (100 + 4 * i, if i.is_multiple_of(2) { RW } else { 1 });
+        [apart(anonymous(at, 3, perms), "protection"), apart(anonymous(at + 3, 1, NONE), "protection")]
+    };
+    assert_eq!(patterns(&(0..10).flat_map(parts).collect::<Vec<_>>()), [(PatternKind::GuardPages, 10, 10, 10)]);
+    // Stacks, with memory of another protection below.
+    let stack =
+        |i: u64| [anonymous(100 + 40 * i, 1, NONE), anonymous(101 + 40 * i, 32, RW), anonymous(133 + 40 * i, 7, 1)];
+    assert_eq!(patterns(&(0..10).flat_map(stack).collect::<Vec<_>>()), [(PatternKind::ThreadStacks, 10, 20, 10)]);
 }
 
 /// Without a guard, only areas go that would then be one.
