@@ -454,7 +454,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
     crate::survey::extend(
         &mut all,
         json!({
-            "boundaries": boundaries(why, sites),
+            "boundaries": boundaries(why),
             "sites": named.iter().filter_map(site).collect::<Vec<_>>(),
             "sites_left_out": left_out.len(),
         }),
@@ -463,17 +463,12 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
 }
 
 /// Boundaries between areas that touch: reasons and sites. -1 stands for no site, or many.
-pub(crate) fn boundaries(why: &Why, sites: Sites<'_>) -> Value {
-    // What else keeps memory apart that was there when the recording began is not known.
-    let was_there = |number: u32| sites.site(number).is_some_and(|site| site.kind == EventKind::Found);
-    let is_known = |b: &Between| {
-        b.changers != (None, None) || b.makers.is_none_or(|(low, high)| !was_there(low) && !was_there(high))
-    };
+pub(crate) fn boundaries(why: &Why) -> Value {
     let number = |site: Option<u32>| site.map_or(-1, i64::from);
     let one = |b: &Between| {
         let all: Vec<_> = reasons(&b.reason).collect();
         json!({
-            "would_go": if all.len() == 1 && is_known(b) { b.boundaries } else { 0 },
+            "would_go": if all.len() == 1 && !b.inferred { b.boundaries } else { 0 },
             "text": reasons_text(&all, ", "), "reasons": all, "count": b.boundaries, "first": b.first,
             "sites": [number(b.makers.map(|makers| makers.0)), number(b.makers.map(|makers| makers.1))],
             "changed": [number(b.changers.0), number(b.changers.1)],

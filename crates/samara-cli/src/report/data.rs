@@ -81,7 +81,7 @@ fn trace(t: &Trace) -> Value {
         "time": times(t),
         "lives": lives(t),
         "map": map,
-        "boundaries": t.why().map_or(json!([]), |(_, why)| why::boundaries(why, Sites::of(&t.summary))),
+        "boundaries": t.why().map_or(json!([]), |(_, why)| why::boundaries(why)),
         "slowest": t.picture.calls.slowest().into_iter().map(slow).collect::<Vec<_>>(),
         "durations": t.picture.calls.durations.iter().map(|(name, counts)| {
             let last = counts.iter().rposition(|count| *count > 0).map_or(0, |at| at + 1);

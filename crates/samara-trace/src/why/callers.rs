@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::births::{Course, Site};
+use super::piece::Piece;
 use crate::event::EventKind;
 use crate::file::{Stacks, call_name};
 
@@ -73,6 +74,17 @@ impl Callers {
     /// Whether it is what was there when the recording began.
     pub(super) fn is_found(&self, site: u32) -> bool {
         self.kinds.get(site as usize) == Some(&EventKind::Found)
+    }
+
+    /// Whether something that was not recorded may keep two pieces apart, which `is_changed` by a
+    /// call or not: both were there when the recording began, and were not one area then. (New
+    /// memory that does not join what was there shows that the two differ.)
+    pub(super) fn is_unsure(&self, [low, high]: [&Piece; 2], is_changed: bool) -> bool {
+        match [low, high].map(|piece| self.is_found(piece.made.site)) {
+            [true, true] => !is_changed || low.root() != high.root(),
+            [false, false] => false,
+            _ => !is_changed,
+        }
     }
 
     /// The mappings of all sites that `of` maps to one number. `course` is that of the space.

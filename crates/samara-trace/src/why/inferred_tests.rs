@@ -1,6 +1,6 @@
 //! Verdicts on memory that was there when the recording began: no call that made it is known.
 
-use super::tests::{MPROTECT, PAGE, World, area};
+use super::tests::{MADVISE, MPROTECT, PAGE, World, area};
 use super::*;
 use crate::event::{EventKind, StepKind};
 
@@ -55,6 +55,41 @@ fn what_was_assumed_is_not_known() {
     let mut world = found(vec![area(1000, 1100, 3)]);
     (0..50).for_each(|i| world.protect(1000 + 2 * i, 1001 + 2 * i, 1));
     assert_eq!(told(&world), [(APART, "protection".to_owned(), 100, 99, false)]);
+}
+
+/// What recorded calls did to areas that were there: something else may keep them apart too. Inside
+/// one such area all is known.
+#[test]
+fn calls_on_what_was_there_are_not_the_only_cause() {
+    const APART: VerdictKind = VerdictKind::KeptApart;
+    let all = || found((0..100).map(|i| apart(i, "protection", 1 + 2 * (i as u8 % 2))).collect());
+    let changed = |world: &World| {
+        let why = world.why();
+        let part = why.verdicts[0].parts.iter().find(|part| part.role == Role::Changed);
+        let inferred: Vec<bool> = why.boundaries.iter().map(|b| b.inferred).collect();
+        (part.map(|part| (world.call(part), part.calls)), inferred)
+    };
+    let mut world = all();
+    (0..50).for_each(|i| world.protect(1000 + 2 * i, 1001 + 2 * i, 5));
+    assert_eq!(told(&world), [(APART, "protection".to_owned(), 100, 99, true)]);
+    assert_eq!(changed(&world), (Some((Some(MPROTECT), 50)), vec![true; 2]));
+    // Advice on every other area, and one protection for all.
+    let mut world = all();
+    for i in 0..50 {
+        let change = StepKind::Changed(samara_mm::FlagChange::default());
+        let plan = vec![World::step(change, 1000 + 2 * i, 1001 + 2 * i)];
+        let areas = vec![apart(2 * i, "flags:dontdump", 3), apart(2 * i + 1, "flags:dontdump", 3)];
+        world.event(EventKind::Call, Some(MADVISE), 0, [0; 6], plan, (1000 + 2 * i, 1002 + 2 * i), areas);
+    }
+    assert_eq!(told(&world), [(APART, "flags:dontdump".to_owned(), 100, 99, true)]);
+    assert_eq!(changed(&world), (Some((Some(MADVISE), 50)), vec![true; 2]));
+    let mut world = found(vec![area(1000, 1100, 3)]);
+    (0..50).for_each(|i| world.protect(1000 + 2 * i, 1001 + 2 * i, 1));
+    assert_eq!(changed(&world), (Some((Some(MPROTECT), 50)), vec![false; 2]));
+    // New guards between old areas.
+    let mut world = found((0..50).map(|i| area(1000 + 4 * i, 1003 + 4 * i, 3)).collect());
+    (0..50).for_each(|i| world.map(1003 + 4 * i, 1004 + 4 * i, 0));
+    assert_eq!(told(&world), [(APART, "guard-pages".to_owned(), 100, 0, false)]);
 }
 
 /// Parts of one file, memfd, segment or huge page in turn, with several protections. A loader maps

@@ -69,8 +69,15 @@ fn is_one(births: &Births, at: u64) -> bool {
 /// The number of sides at which a guard would join its neighbours, had it their protection. A side
 /// where this is not known counts if `may_join`.
 pub(super) fn sides(births: &Births, guard: &AreaRecord, may_join: bool) -> u64 {
-    let had_access = births.pieces.get(guard.start).is_none_or(|(_, piece)| piece.protected.is_some());
-    let sides = [joins(births, guard.start, true), joins(births, guard.end, had_access)];
+    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let own = piece(guard.start);
+    let had_access = own.is_none_or(|piece| piece.protected.is_some());
+    // A guard that was mapped by itself does not show what else memory that was there has.
+    let near = [guard.start.checked_sub(1).and_then(piece), piece(guard.end)];
+    let is_part = own.is_some_and(|own| near.iter().flatten().any(|near| near.root() == own.root()));
+    let [low, high] = near.map(|near| is_part || near.is_none_or(Piece::is_observed));
+    let sides =
+        [joins(births, guard.start, true).filter(|_| low), joins(births, guard.end, had_access).filter(|_| high)];
     sides.into_iter().filter(|joins| joins.unwrap_or(may_join)).count() as u64
 }
 

@@ -145,8 +145,9 @@ pub struct Verdict {
     /// For areas that are kept apart: the reasons, joined by `+`. `not-recorded` stands for what
     /// neither a call nor `/proc` showed of memory that was there when the recording began.
     pub reason: String,
-    /// Whether it follows from areas that were there when the recording began, and from no recorded
-    /// call. [`would_go`](Self::would_go) is then the most that may go.
+    /// Whether it follows from areas that were there when the recording began. What else keeps them
+    /// apart is not known then, and [`would_go`](Self::would_go) is the most that may go, even if
+    /// calls were recorded that made the difference.
     pub inferred: bool,
     /// For areas that are kept apart by `offset`: whether calls moved them there. Moved memory
     /// keeps its offset.
@@ -244,6 +245,9 @@ pub struct Between {
     pub makers: Option<(u32, u32)>,
     /// The sites that changed it last, if any did.
     pub changers: (Option<u32>, Option<u32>),
+    /// Whether something else may keep them apart, because some of the areas were there when the
+    /// recording began.
+    pub inferred: bool,
     /// How many there are.
     pub boundaries: u64,
     /// Where the first of them is.
@@ -329,7 +333,7 @@ impl Look {
             verdicts,
             others,
             holdings: tables::holdings(areas, births, by_site),
-            boundaries: tables::between(areas, births),
+            boundaries: tables::between(areas, births, &callers),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::births::Births;
+use super::callers::Callers;
 use super::piece::{Act, Piece, known};
 use super::{BETWEEN, Between, Holding, Kept};
 use crate::event::AreaRecord;
@@ -27,10 +28,11 @@ pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32
 }
 
 /// The boundaries between areas that touch, by reason and by who made and changed the memory.
-pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
+pub(super) fn between(areas: &[AreaRecord], births: &Births, callers: &Callers) -> Vec<Between> {
     let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| **piece);
-    /// The reason, who made both sides, and who changed them.
-    type Kind<'a> = (Cow<'a, str>, Option<(u32, u32)>, (Option<u32>, Option<u32>));
+    /// The reason, who made both sides, who changed them, and whether something else may keep them
+    /// apart.
+    type Kind<'a> = (Cow<'a, str>, Option<(u32, u32)>, (Option<u32>, Option<u32>), bool);
     let mut all: HashMap<Kind<'_>, (u64, u64)> = HashMap::new();
     for pair in areas.windows(2).filter(|pair| pair[0].end == pair[1].start) {
         let at = pair[1].start;
@@ -38,13 +40,15 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
         let apart = known([&pair[0], &pair[1]], [&before, &after]);
         let changer = |piece: Piece| piece.changed_for(&apart).map(|act| act.site);
         let changers = (changer(before), changer(after));
-        let kind = (apart, Some((before.made.site, after.made.site)), changers);
+        let inferred = callers.is_unsure([&before, &after], changers != (None, None));
+        let kind = (apart, Some((before.made.site, after.made.site)), changers, inferred);
         all.entry(kind).or_insert((0, at)).0 += 1;
     }
-    let between = |((reason, makers, changers), (boundaries, first)): (Kind<'_>, (u64, u64))| Between {
+    let between = |((reason, makers, changers, inferred), (boundaries, first)): (Kind<'_>, (u64, u64))| Between {
         reason: reason.into_owned(),
         makers,
         changers,
+        inferred,
         boundaries,
         first,
     };
@@ -52,7 +56,7 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
     all.sort_by_key(|b| (Reverse(b.boundaries), b.first));
     let mut others: BTreeMap<String, Between> = BTreeMap::new();
     for mut one in all.drain(BETWEEN.min(all.len())..) {
-        let (boundaries, first) = (one.boundaries, one.first);
+        let (boundaries, first, inferred) = (one.boundaries, one.first, one.inferred);
         // A file may claim any number of reasons.
         if others.len() >= BETWEEN && !others.contains_key(&one.reason) {
             one.reason = "other".to_owned();
@@ -63,6 +67,7 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
             boundaries: 0,
             ..one
         });
+        of_reason.inferred |= inferred;
         of_reason.boundaries += boundaries;
         of_reason.first = of_reason.first.min(first);
     }

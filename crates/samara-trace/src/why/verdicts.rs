@@ -410,7 +410,7 @@ impl<'a> Scene<'a> {
                 pattern,
                 reason: reason.to_owned(),
                 moved: moved.is_some() && alike(a, b),
-                inferred: later.is_none() && both.iter().any(|one| self.callers.is_found(one.made.site)),
+                inferred: callers.is_unsure([&low, &high], later.is_some()),
                 by,
             };
             let seen = self.found.entry(cause).or_default();
