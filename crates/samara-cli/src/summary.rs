@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use samara_trace::file::{Printable, flag_words, reason_name, reasons};
 use samara_trace::summary::{CallTotals, Failure, Group, Largest, MAX_MAP_COUNT, ResidentPeak, StackTotals, Summary};
-use samara_trace::survey::{Known, PatternKind};
+use samara_trace::survey::PatternKind;
 
 use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
@@ -212,7 +212,7 @@ fn largest(s: &Summary) -> Vec<String> {
         |kind| kind == PatternKind::ThreadStacks && why.is_some() && !verdicts.iter().any(|v| v.pattern == Some(kind));
     let is_told = |kind| !is_said(kind) && !is_wrong(kind);
     let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas && is_told(p.kind));
-    rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p, Known::All))));
+    rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p, survey.known))));
     rows
 }
 
@@ -310,7 +310,11 @@ fn could_be_one(group: &Group) -> String {
         1 => format!("at {place}"),
         _ => format!("longest run: {} at {place}", count(*longest)),
     };
-    format!("{} of process {pid} could be {}, {why}; {place}", plural(*areas, "area"), count(*runs))
+    let areas = format!("{} of process {pid}", plural(*areas, "area"));
+    if group.apart == "not-recorded" {
+        return format!("{areas} are apart by something that was not recorded{}; {place}", gloss("not-recorded"));
+    }
+    format!("{areas} could be {}, {why}; {place}", count(*runs))
 }
 
 /// A reason for a person: `flags: MADV_DONTFORK` for `flags:dontfork`.

@@ -43,7 +43,12 @@ fn summary() -> Summary {
         end: 0x7f00_0010_0000,
         longest: areas / runs,
     };
-    s.groups = vec![group("anonymous-identity", 200, 4), group("name+lock", 5, 2), group("", 2, 1)];
+    s.groups = vec![
+        group("anonymous-identity", 200, 4),
+        group("name+lock", 5, 2),
+        group("", 2, 1),
+        group("not-recorded", 9, 1),
+    ];
     s
 }
 

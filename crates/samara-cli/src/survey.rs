@@ -176,6 +176,7 @@ pub(crate) fn boundary(b: &Boundary, known: Known) -> String {
     let (times, why) = (format!("{:>7}", count(b.boundaries)), reason(b));
     let (first, fewer) = match b.alone {
         0 => ("one", String::new()),
+        _ if b.reason == "not-recorded" => ("first", String::new()),
         n => {
             // Hidden reasons may keep them apart too.
             let most = if known == Known::All { "" } else { "at most " };

@@ -29,6 +29,21 @@ fn the_limit_is_told() {
     assert_eq!(row(101, Some(100)), format!("101, {full}, 404 KiB mapped"));
 }
 
+/// Of areas that were there when the recording began, something else may keep these apart too.
+#[test]
+fn what_was_not_recorded_has_no_figure() {
+    let apart = |at: u64, perms: u8, apart: &str| AreaRecord { apart: apart.into(), ..area(at, 1, perms) };
+    let areas = [apart(16, 3, ""), apart(17, 3, "not-recorded"), apart(18, 1, "protection")];
+    let rows = |known| {
+        let survey = Survey::of(&areas, known);
+        boundaries(&survey.boundaries, survey.known).into_iter().map(|row| row.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let not_recorded = "1 by not-recorded (for example a memory policy, or pages that were written or moved before)";
+    let late = "1 by protection; without it at most 1 area fewer; first at 12000".to_owned();
+    assert_eq!(rows(Known::Late), [format!("{not_recorded}; first at 11000"), late]);
+    assert_eq!(rows(Known::All)[1], "1 by protection; without it 1 area fewer; first at 12000");
+}
+
 #[test]
 fn changes_are_those_of_groups() {
     let before = Survey::of(&[area(16, 1, 3), area(20, 1, 1), area(30, 1, 0)], Known::All);

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::event::{AreaRecord, Event, EventKind};
 use crate::file::{Replay, Stacks};
+use crate::survey::Known;
 use crate::why::{Look, Origins, Why};
 
 /// Most memory that the areas of an examined space may take: some hundred thousand areas. A file
@@ -42,6 +43,14 @@ pub(crate) struct Most {
     look: Option<Look>,
     /// The calls that its process had made by then.
     calls: u64,
+}
+
+impl Most {
+    /// Its areas with the reasons that were recorded: see [`Origins::recorded`].
+    pub(crate) fn recorded(&self, origins: &Origins) -> (Vec<AreaRecord>, Known) {
+        let too_much = || (self.areas.clone(), Known::Late);
+        self.look.as_ref().map_or_else(too_much, |look| look.recorded(&self.areas, origins))
+    }
 }
 
 /// Spaces to examine before an event.

@@ -141,7 +141,9 @@ pub struct SpaceAt {
     pub program: String,
     /// When the space was so, in nanoseconds since the recording began.
     pub ns: u64,
-    /// Its areas, ascending.
+    /// Its areas, ascending, with the reasons that were recorded: see [`Origins::recorded`].
+    ///
+    /// [`Origins::recorded`]: crate::why::Origins::recorded
     pub areas: Vec<AreaRecord>,
     /// The true areas may differ: events were lost since they were last read, or the effect of a
     /// call is not known.
@@ -368,7 +370,9 @@ impl Walk {
             return Err(SpaceError::FewerEvents);
         }
         match (self.now, self.found, self.damage, self.spaces.lost) {
-            (Some(Most { pid, program, ns, areas, is_incomplete, .. }), Some(why), damage, _) => {
+            (Some(most), Some(why), damage, _) => {
+                let (areas, _) = most.recorded(&self.spaces.origins);
+                let Most { pid, program, ns, is_incomplete, .. } = most;
                 let (sites, stacks) = (self.spaces.origins.into_sites(), self.stacks);
                 let (failures, splits, merges) = (self.failures, self.splits, self.merges);
                 Ok(SpaceAt {

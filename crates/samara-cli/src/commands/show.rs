@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use samara_trace::event::AreaRecord;
 use samara_trace::file::{
-    FileError, MapsLine, Printable, Process, Replay, Space, TraceReader, name_bytes, name_text, reasons,
+    FileError, MapsLine, Printable, Process, Replay, TraceReader, name_bytes, name_text, reasons,
 };
-use samara_trace::survey::{Known, Survey};
+use samara_trace::survey::Survey;
+use samara_trace::why::Origins;
 
 use crate::cli::Show;
 use crate::format::{plural, time};
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Show) -> ExitCode {
 /// Prints the areas, as far as the trace can be read.
 pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mut dyn Write) -> Result<(), Stop> {
     let mut pid = wanted.pid;
-    let mut replay = Replay::default();
+    let (mut replay, mut origins) = (Replay::default(), Origins::default());
     let mut damage: Option<FileError> = None;
     // When the first event finished, if that is later than the moment.
     let mut before_all = None;
@@ -95,6 +96,9 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
         if let Err(error) = replay.apply(&event) {
             return Err(Stop::Nothing(format!("event {}: {error}: give an earlier moment (--at)", event.seq)));
         }
+        if wanted.reasons || wanted.summary {
+            origins.apply(&event, &replay);
+        }
         if last {
             reached = true;
             break;
@@ -114,7 +118,8 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
             (_, None) => damage = None,
         }
     }
-    let Some(space) = pid.and_then(|pid| replay.space_of(pid)) else {
+    let process = pid.and_then(|pid| replay.process(pid));
+    let Some((process, space)) = process.and_then(|process| Some((process, replay.space(process.space)?))) else {
         return Err(match (damage, before_all) {
             // The trace does not have a single whole batch.
             (Some(damage), _) if replay.processes().next().is_none() => Stop::Unreadable(None, damage),
@@ -126,14 +131,15 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
             (None, None) => Stop::Nothing(no_process(&replay, pid)),
         });
     };
+    let areas = origins.recorded(process.space, space.areas());
     match wanted.summary {
-        false => print(out, space, &reader.header().gate, wanted),
+        false => print(out, areas, &reader.header().gate, wanted),
         true => {
-            let areas: Vec<AreaRecord> = space.areas().collect();
-            let program = pid.and_then(|pid| replay.process(pid)).map_or("", |process| &process.program);
-            let title = format!("process {} ({program})", pid.unwrap_or(0));
-            let scope = Scope { known: Known::All, limit: None, threads: None, notes: &[] };
-            let text = survey::screen(&title, &Survey::of(&areas, Known::All), scope);
+            let areas: Vec<AreaRecord> = areas.collect();
+            let title = format!("process {} ({})", pid.unwrap_or(0), process.program);
+            let known = origins.shown(process.space, &areas);
+            let scope = Scope { known, limit: None, threads: None, notes: &[] };
+            let text = survey::screen(&title, &Survey::of(&areas, known), scope);
             out.write_all(anstream::adapter::strip_str(&text).to_string().as_bytes())
         }
     }
@@ -141,7 +147,7 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
     damage.map_or(Ok(()), |damage| Err(Stop::Unreadable(None, damage)))
 }
 
-fn print(out: &mut dyn Write, space: &Space, gate: &str, wanted: Wanted) -> io::Result<()> {
+fn print(out: &mut dyn Write, areas: impl Iterator<Item = AreaRecord>, gate: &str, wanted: Wanted) -> io::Result<()> {
     let maps_line = |out: &mut dyn Write, line: &[u8]| {
         match wanted.raw {
             true => out.write_all(line)?,
@@ -150,7 +156,7 @@ fn print(out: &mut dyn Write, space: &Space, gate: &str, wanted: Wanted) -> io::
         out.write_all(b"\n")
     };
     let mut before: Option<AreaRecord> = None;
-    for area in space.areas() {
+    for area in areas {
         if wanted.reasons && before.is_some_and(|before| before.end == area.start) {
             match &*area.apart {
                 "" => writeln!(out, "    | nothing keeps these two apart")?,

@@ -2,7 +2,6 @@
 //! events.
 
 use anstream::adapter::strip_str;
-use samara_trace::survey::Known;
 
 use super::state::State;
 use super::view::Key;
@@ -129,10 +128,9 @@ fn slow(state: &State, now_ns: u64, seq: u64) -> Option<Vec<String>> {
 
 fn boundary(state: &State, reason: &str) -> Option<Vec<String>> {
     let largest = state.largest()?.0;
-    let survey = &largest.survey;
-    let boundary = survey.boundaries.iter().find(|boundary| boundary.reason == reason)?;
+    let boundary = largest.survey.boundaries.iter().find(|boundary| boundary.reason == reason)?;
     let mut lines = vec![survey::reason(boundary), String::new()];
-    lines.push(clean(&strip_str(&survey::boundary(boundary, Known::All)).to_string()).trim().to_owned());
+    lines.push(clean(&strip_str(&survey::boundary(boundary, largest.survey.known)).to_string()).trim().to_owned());
     lines.extend(
         largest.why.as_ref().and_then(|why| why::set_by(why, reason, state.sites())).map(|by| format!("set by {by}")),
     );

@@ -10,7 +10,7 @@ use super::{CallTotals, Largest, ProcessTotals, ResidentPeak, Summary};
 use crate::event::{Event, EventKind, Resident, StepKind, UNSURE};
 use crate::file::{Replay, Stacks, call_name};
 use crate::spaces::{Due, Most, Spaces};
-use crate::survey::{Known, Survey};
+use crate::survey::Survey;
 use crate::why::Site;
 
 /// Number of groups that a summary names.
@@ -214,12 +214,13 @@ impl Tally {
 
     /// A space with the reasons for its areas, by the events so far.
     fn told(&self, most: &Most) -> Largest {
+        let (areas, known) = most.recorded(&self.spaces.origins);
         Largest {
             pid: most.pid,
             program: most.program.clone(),
             ns: most.ns,
             is_incomplete: most.is_incomplete,
-            survey: Survey::of(&most.areas, Known::All),
+            survey: Survey::of(&areas, known),
             why: self.spaces.why(most, &self.defined.0, self.totals.wall_ns, self.limit),
         }
     }
@@ -395,7 +396,7 @@ impl Tally {
         self.spaces.look(number, pid, ns, calls);
         let Some(space) = self.spaces.replay.space(number) else { return };
         let kept = &mut self.totals.groups;
-        for group in groups(pid, space.areas()) {
+        for group in groups(pid, self.spaces.origins.recorded(number, space.areas())) {
             match kept.iter_mut().find(|k| k.apart == group.apart) {
                 Some(k) if k.areas - k.runs < group.areas - group.runs => *k = group,
                 Some(_) => {}

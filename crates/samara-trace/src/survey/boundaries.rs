@@ -56,7 +56,7 @@ pub(super) fn boundaries(areas: &[AreaRecord], known: Known) -> Vec<Boundary> {
         let mut named = reasons(&b.apart).peekable();
         if named.peek().is_none() {
             match known {
-                Known::All => add("", false, true),
+                Known::All | Known::Late => add("", false, true),
                 _ if is_anonymous(b) => add("anonymous-identity", true, true),
                 _ if alike(a, b) => add("open-file", true, true),
                 _ => add("", true, true),

@@ -30,8 +30,11 @@ use crate::event::AreaRecord;
 /// The reasons between touching areas that the input shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// All of them: the areas come from a trace.
+    /// All of them: the areas come from a trace of the program from its start on.
     All,
+    /// Those that were recorded: the areas come from a trace, and some were there when the
+    /// recording began.
+    Late,
     /// Those that `/proc/PID/smaps` shows: not when memory was written, how often a file was
     /// opened, or memory policies.
     Flags,
@@ -58,6 +61,8 @@ pub struct Survey {
     pub holes: Option<Holes>,
     /// Free addresses between the areas.
     pub gaps: Gaps,
+    /// The reasons that the input shows.
+    pub known: Known,
 }
 
 impl Survey {
@@ -91,6 +96,7 @@ impl Survey {
             boundaries: boundaries::boundaries(areas, known),
             holes: holes::holes(areas),
             gaps: holes::gaps(areas),
+            known,
         }
     }
 }

@@ -57,6 +57,27 @@ fn what_was_assumed_is_not_known() {
     assert_eq!(told(&world), [(APART, "protection".to_owned(), 100, 99, false)]);
 }
 
+/// The areas of a space have the reasons that were recorded.
+#[test]
+fn assumed_reasons_are_not_recorded() {
+    let reasons = |world: &World| {
+        let areas: Vec<AreaRecord> = world.origins.recorded(0, world.areas().into_iter()).collect();
+        let of = |i: usize| areas[i].apart.clone();
+        (of(0), of(1), of(2), world.origins.shown(0, &areas))
+    };
+    let parts = || (0..3).map(|i| apart(i, ["", "offset+anonymous-identity", "policy"][i as usize], 3)).collect();
+    let told = |known| (String::new(), "not-recorded".to_owned(), "policy".to_owned(), known);
+    let mut world = found(parts());
+    assert_eq!(reasons(&world), told(Known::Late));
+    assert_eq!(world.origins.recorded(9, world.areas().into_iter()).collect::<Vec<_>>(), world.areas());
+    // New memory, and memory from the program's start.
+    world.map(2000, 2001, 3);
+    assert_eq!(world.origins.shown(0, &world.areas()[3..]), Known::All);
+    let mut world = World::new();
+    world.event(EventKind::Exec, None, 0, [0; 6], vec![], (0, u64::MAX / PAGE), parts());
+    assert_eq!(reasons(&world), told(Known::All));
+}
+
 /// What recorded calls did to areas that were there: something else may keep them apart too. Inside
 /// one such area all is known.
 #[test]

@@ -42,7 +42,7 @@ use std::collections::HashMap;
 
 use crate::event::AreaRecord;
 use crate::file::Stacks;
-use crate::survey::{PatternKind, size};
+use crate::survey::{Known, PatternKind, size};
 
 /// A cause of many areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -301,6 +301,12 @@ impl Look {
         }
     }
 
+    /// The areas with the reasons that were recorded, and what these are.
+    pub(crate) fn recorded(&self, areas: &[AreaRecord], origins: &Origins) -> (Vec<AreaRecord>, Known) {
+        let shown = tables::shown(&self.births, areas, origins.sites());
+        (tables::recorded(Some(&self.births), areas.iter().cloned()).collect(), shown)
+    }
+
     /// Why the space is so. `areas` are those that it had; `end_ns` is the time of the trace's last
     /// event. O(n log n) for n areas and pieces of memory.
     pub(crate) fn why(&self, areas: &[AreaRecord], origins: &Origins, stacks: &Stacks, end_ns: u64) -> Why {
@@ -335,6 +341,20 @@ impl Look {
             holdings: tables::holdings(areas, births, by_site),
             boundaries: tables::between(areas, births, &callers),
         }
+    }
+}
+
+impl Origins {
+    /// The areas of a space at the moment up to which this was moved forward, with the reasons that
+    /// were recorded: `not-recorded` stands for what a recorder only assumes of memory that was
+    /// there when the recording began. O(log n) for each.
+    pub fn recorded(&self, space: u64, areas: impl Iterator<Item = AreaRecord>) -> impl Iterator<Item = AreaRecord> {
+        tables::recorded(self.space(space), areas)
+    }
+
+    /// The reasons that the trace shows of these areas of a space.
+    pub fn shown(&self, space: u64, areas: &[AreaRecord]) -> Known {
+        self.space(space).map_or(Known::Late, |births| tables::shown(births, areas, self.sites()))
     }
 }
 

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::births::Births;
 use super::callers::Callers;
 use super::piece::{Act, Piece, known};
-use super::{BETWEEN, Between, Holding, Kept};
-use crate::event::AreaRecord;
+use super::{BETWEEN, Between, Holding, Kept, Site};
+use crate::event::{AreaRecord, EventKind};
+use crate::survey::Known;
 
 /// The memory of each site in the space.
 pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kept>) -> Vec<Holding> {
@@ -74,6 +75,32 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births, callers: &Callers) 
     all.extend(others.into_values());
     all.sort_by_key(|b| (Reverse(b.boundaries), b.first));
     all
+}
+
+/// The areas, with `not-recorded` instead of reasons that are only assumed.
+pub(super) fn recorded(
+    births: Option<&Births>,
+    areas: impl Iterator<Item = AreaRecord>,
+) -> impl Iterator<Item = AreaRecord> {
+    let piece = move |at: u64| births?.pieces.get(at).map(|(_, piece)| **piece);
+    let mut before: Option<AreaRecord> = None;
+    areas.map(move |mut area| {
+        let below = before.take().filter(|below| below.end == area.start);
+        let pieces = piece(area.start.saturating_sub(1)).zip(piece(area.start));
+        if let Some((below, (low, high))) = below.as_ref().zip(pieces) {
+            area.apart = known([below, &area], [&low, &high]).into_owned();
+        }
+        before = Some(area.clone());
+        area
+    })
+}
+
+/// The reasons that a trace shows of these areas.
+pub(super) fn shown(births: &Births, areas: &[AreaRecord], sites: &[Site]) -> Known {
+    let maker = |area: &AreaRecord| births.pieces.get(area.start).map(|(_, piece)| piece.made.site as usize);
+    let site = |area: &AreaRecord| maker(area).and_then(|number| sites.get(number));
+    let was_there = areas.iter().filter_map(site).any(|site| site.kind == EventKind::Found);
+    if was_there { Known::Late } else { Known::All }
 }
 
 /// How much of its mapped memory is still there: for each site, and for each group of sites that
