@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{ACCESS, EXEC, READ, WRITE, alike, continues, files, is_anonymous, size};
 use crate::event::AreaRecord;
-use crate::file::reasons;
+use crate::file::{reason_name, reasons};
 
 /// What areas look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -183,14 +183,21 @@ fn find(areas: &[AreaRecord]) -> Found {
     found
 }
 
+/// What keeps a guard apart from a neighbour even if both have access.
+const OTHERS: [&str; 6] = ["flags", "policy", "name", "uffd", "lock", "seal"];
+
 /// The number of areas that would go without a guard. If a reason keeps the guard apart from only
 /// one of two alike neighbours, that reason keeps the neighbours apart too. Then the guard would
 /// join one of them, and one area goes.
 pub(crate) fn without(below: Option<&AreaRecord>, guard: &AreaRecord, above: Option<&AreaRecord>) -> u64 {
     let why = |area: &AreaRecord| reasons(&area.apart).map(str::to_owned).collect::<BTreeSet<_>>();
+    let joins = |area: &&AreaRecord| !reasons(&area.apart).any(|reason| OTHERS.contains(&reason_name(reason)));
     match guarded(below, guard, above) {
-        [Some(below), Some(above)] if is_one(below, above) && why(guard) == why(above) => 2,
         [None, None] => 0,
+        [Some(_), Some(above)] => {
+            let sides = [guard, above].into_iter().filter(joins).count() as u64;
+            if why(guard) == why(above) { sides } else { sides.min(1) }
+        }
         _ => 1,
     }
 }

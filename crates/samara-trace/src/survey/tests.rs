@@ -85,6 +85,8 @@ fn guards_between_what_differs_take_less_with_them() {
     };
     let plain = || anonymous(100, 3, RW);
     assert_eq!(guarded(plain(), "protection+accounting", "protection+accounting"), 2);
+    assert_eq!(guarded(plain(), "protection+policy", "protection+policy"), 0, "the guard has a policy");
+    assert_eq!(guarded(plain(), "protection+flags:dontdump", "protection+lock"), 0);
     // The area above, or the one below, has other flags than the other two.
     assert_eq!(guarded(plain(), "protection", "protection+flags"), 1);
     assert_eq!(guarded(plain(), "protection+flags", "protection"), 1);
