@@ -20,9 +20,13 @@ fn told(world: &World) -> Vec<(VerdictKind, String, u64, u64, bool)> {
 impl World {
     /// Takes a page its access, for which these reasons keep it apart from both neighbours.
     fn protect_apart(&mut self, at: u64, apart: &str) {
+        self.protect_as(at, apart, 0);
+    }
+
+    fn protect_as(&mut self, at: u64, apart: &str, perms: u8) {
         let change = StepKind::Changed(samara_mm::FlagChange::default());
         let one = |at: u64, perms: u8| AreaRecord { apart: apart.to_owned(), ..area(at, at + 1, perms) };
-        let (plan, areas) = (vec![World::step(change, at, at + 1)], vec![one(at, 0), one(at + 1, 3)]);
+        let (plan, areas) = (vec![World::step(change, at, at + 1)], vec![one(at, perms), one(at + 1, 3)]);
         self.event(EventKind::Call, Some(MPROTECT), 0, [0; 6], plan, (at, at + 2), areas);
     }
 }
@@ -214,4 +218,17 @@ fn an_mbind_that_was_not_read_is_named() {
     let verdict = &world.why().verdicts[0];
     let changed = verdict.parts.iter().find(|part| part.role == Role::Changed).unwrap();
     assert_eq!(world.call(changed), Some(237));
+    // It may be what keeps parts of other protections apart, and guards.
+    let told_with = |perms: u8| {
+        let mut world = World::new();
+        world.map(1000, 1100, 3);
+        for i in 0..50 {
+            world.bind(1000 + 2 * i, 1001 + 2 * i);
+            world.protect_as(1000 + 2 * i, "protection", perms);
+        }
+        told(&world)
+    };
+    let (kind, both) = (VerdictKind::KeptApart, "protection+not-recorded".to_owned());
+    assert_eq!(told_with(1), [(kind, both, 100, 0, false)]);
+    assert_eq!(told_with(0), [(kind, "guard-pages".to_owned(), 100, 0, false)]);
 }

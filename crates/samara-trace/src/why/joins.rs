@@ -4,7 +4,7 @@
 use samara::Span;
 
 use super::births::Births;
-use super::piece::{FOUND, Piece};
+use super::piece::{FOUND, Piece, may_differ_in_policy};
 use crate::event::AreaRecord;
 
 /// The event that mapped the memory that a piece is part of; 0 if it was there.
@@ -22,7 +22,7 @@ pub(super) fn joins(births: &Births, at: u64, is_written: bool) -> Option<bool> 
     let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
     let (low, high) = (at.checked_sub(1).and_then(piece)?, piece(at)?);
     if low.root() == high.root() {
-        return Some(low.moved == high.moved);
+        return Some(low.moved == high.moved && !may_differ_in_policy(low, high));
     }
     let [first, last] = [mapped(low), mapped(high)];
     if (first, last) == (0, 0) {

@@ -161,14 +161,24 @@ impl Piece {
     }
 }
 
+/// Whether the policy of one of two pieces is not known, and no single call gave it to both.
+pub(super) fn may_differ_in_policy(low: &Piece, high: &Piece) -> bool {
+    (low.has_unsure_policy || high.has_unsure_policy) && low.flagged != high.flagged
+}
+
 /// Why two areas that touch are not one, as far as that is known of their pieces. The kernel shows
 /// of memory that was there when the recording began neither the file's open description, nor which
 /// pages were written before others, nor the offset of memory without a file. A recorder assumes
 /// these where nothing else explains a boundary.
 pub(super) fn known<'a>([a, b]: [&'a AreaRecord; 2], [low, high]: [&Piece; 2]) -> Cow<'a, str> {
     if low.is_observed() && high.is_observed() {
-        let is_guess = (low.has_unsure_policy || high.has_unsure_policy) && b.apart == "anonymous-identity";
-        return if is_guess { NOT_RECORDED.into() } else { (&*b.apart).into() };
+        let is_unsure = low.has_unsure_policy || high.has_unsure_policy;
+        return match &*b.apart {
+            "anonymous-identity" if is_unsure => NOT_RECORDED.into(),
+            "" => "".into(),
+            apart if may_differ_in_policy(low, high) => format!("{apart}+{NOT_RECORDED}").into(),
+            apart => apart.into(),
+        };
     }
     let is_assumed = |reason: &str| match reason {
         "anonymous-identity" | "anonymous-offset" | "open-file" => true,
