@@ -38,7 +38,7 @@ pub trait Rules {
 
 /// What a search came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SearchResult {
     /// There is an order.
     Order,
     /// There is none.
@@ -48,13 +48,13 @@ pub enum Found {
 }
 
 /// Whether some order of the calls leads from `from` to the end. Gives up after `most` places.
-pub fn find<R: Rules>(rules: &mut R, threads: &[Vec<Event<R::Call>>], from: &R::Space, most: usize) -> Found {
+pub fn find<R: Rules>(rules: &mut R, threads: &[Vec<Event<R::Call>>], from: &R::Space, most: usize) -> SearchResult {
     let done = vec![(0, 0); threads.len()];
     let mut search = Search { rules, threads, done, seen: HashSet::new(), left: most };
     match search.explains(from) {
-        true => Found::Order,
-        false if search.left == 0 => Found::GaveUp,
-        false => Found::None,
+        true => SearchResult::Order,
+        false if search.left == 0 => SearchResult::GaveUp,
+        false => SearchResult::None,
     }
 }
 

@@ -11,7 +11,7 @@ const HUGE: u64 = 2 << 20;
 
 /// The result of the probe.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct Probed {
     /// The features that the kernel has, among `told`.
     pub has: Features,
     /// The features that the calls decided.
@@ -248,7 +248,7 @@ pub fn calls() -> (Vec<Op>, Vec<Op>) {
 }
 
 /// Asks all questions.
-pub fn ask(kernel: &mut Kernel) -> io::Result<Found> {
+pub fn ask(kernel: &mut Kernel) -> io::Result<Probed> {
     let mut asked = questions();
     asked.extend(places());
     let before = asked.iter().map(|(_, calls, _)| calls.len()).sum();
@@ -287,7 +287,7 @@ pub fn ask(kernel: &mut Kernel) -> io::Result<Found> {
     if has.contains(Features::HUGE_ANY_LENGTH) {
         has -= Features::HUGE_MULTIPLES;
     }
-    Ok(Found { has: has & told, told })
+    Ok(Probed { has: has & told, told })
 }
 
 /// Whether an answer counts. `yes`: the answer shows the feature. A no with EPERM or EACCES may

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use samara_mm::{Features, Tested};
 
 use crate::child::Kernel;
-use crate::features::{Found, ask};
+use crate::features::{Probed, ask};
 use crate::proc::read;
 
 /// The rules of the running kernel. Displays as the release with the differences that the probe
@@ -89,12 +89,12 @@ impl Profile {
     }
 
     /// From the result of the probe; `None`: it failed.
-    pub fn found(found: Option<Found>) -> Profile {
+    pub fn found(found: Option<Probed>) -> Profile {
         let release = read("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         let texts = ["/proc/sys/kernel/version", "/proc/version_signature"].map(|file| read(file).unwrap_or_default());
         let numbered = numbered(&release, &texts);
         let none = Features::empty();
-        let Found { has, told } = found.unwrap_or(Found { has: none, told: none });
+        let Probed { has, told } = found.unwrap_or(Probed { has: none, told: none });
         let features = (has & told) | (Features::of_release(&numbered) - told);
         Profile { release, features, presumed: Features::all() - told - features.without_effect(), numbered }
     }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(nothing.features, Features::of_release(&nothing.release));
         assert!(nothing.presumed.contains(Features::MOVE_MANY | Features::REMAP_NEEDS_FOUR));
         let told = Features::all() - Features::SEALS_GUARD_ZERO - Features::NEXT_WINS;
-        let bare = Profile::found(Some(Found { has: Features::empty(), told }));
+        let bare = Profile::found(Some(Probed { has: Features::empty(), told }));
         assert_eq!(bare.presumed, Features::NEXT_WINS, "there are no seals");
         assert_eq!(bare.features - Features::NEXT_WINS - Features::SEALS_GUARD_ZERO, Features::empty());
         let running = Profile::running();

@@ -31,7 +31,7 @@ use crate::{exit, summary};
 const END: Duration = Duration::from_secs(10);
 
 /// How the view was left, and what was recorded.
-type Shown = (io::Result<Left>, Option<Recorded>);
+type ViewEnd = (io::Result<Left>, Option<Recorded>);
 
 pub(crate) fn run(args: &Top) -> ExitCode {
     if !output::to_terminal() {
@@ -164,7 +164,7 @@ fn show<R>(
     words: &[OsString],
     (trace, early): (Option<FileSink>, Early),
     let_go: Option<LetGo>,
-) -> io::Result<Shown>
+) -> io::Result<ViewEnd>
 where
     R: FnOnce(&mut dyn samara_trace::Sink) -> Result<Outcome, samara_record::RecordError> + Send + 'static,
 {

@@ -32,12 +32,12 @@ use crate::watch::budget::{Budget, used};
 use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
 use crate::watch::find::Which;
-use crate::watch::keep::{self, Folder, KeepError, Kept, default_folder, recording_beside};
+use crate::watch::keep::{self, Folder, KeepError, KeptFile, default_folder, recording_beside};
 use crate::watch::lines::Lines;
 use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
 use crate::watch::record::Recorder;
-use crate::watch::serve::{self, Shown};
+use crate::watch::serve::{self, ServedText};
 use crate::watch::table::{Meter, Table};
 
 /// Files that this process may open besides those of processes.
@@ -112,7 +112,7 @@ fn list(args: &Watch, folder: &Folder) -> ExitCode {
 }
 
 /// How many surveys and recordings there are.
-fn counted(kept: &[Kept]) -> String {
+fn counted(kept: &[KeptFile]) -> String {
     let recordings = kept.iter().filter(|kept| kept.is_recording()).count() as u64;
     match (kept.len() as u64 - recordings, recordings) {
         (surveys, 0) => plural(surveys, "survey"),
@@ -142,7 +142,7 @@ struct Watcher<'a> {
     folder: Folder,
     table: Table,
     limits: Limits,
-    shown: Shown,
+    shown: ServedText,
     /// The address where it listens.
     address: Option<SocketAddr>,
     exec: Option<Exec>,
@@ -177,7 +177,7 @@ impl<'a> Watcher<'a> {
             folder,
             table: Table::new(which, files),
             limits: Limits { parts, ahead: args.ahead },
-            shown: Shown::default(),
+            shown: ServedText::default(),
             address: None,
             exec: args.exec.clone().map(|command| Exec::new(command, own)),
             recorder: args.record.map(Recorder::new),

@@ -89,7 +89,7 @@ impl std::error::Error for KeepError {}
 
 /// A file that was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFile {
     /// The time in its name: `2026-11-28T18-32-21Z`. Names ascend with time.
     pub(crate) time: String,
     pub(crate) name: String,
@@ -101,7 +101,7 @@ pub(crate) struct Kept {
     pub(crate) bytes: u64,
 }
 
-impl Kept {
+impl KeptFile {
     /// Whether it is a recording, and not the areas at one moment.
     pub(crate) fn is_recording(&self) -> bool {
         self.reason == RECORD
@@ -121,7 +121,7 @@ impl Kept {
     }
 
     /// Parses a file's name.
-    fn parse(file: &str) -> Option<Kept> {
+    fn parse(file: &str) -> Option<KeptFile> {
         let (time, rest) = file.strip_suffix(EXTENSION)?.split_at_checked(TIME)?;
         let is_time = time.bytes().zip(b"0000-00-00T00-00-00Z").all(|(byte, like)| match like {
             b'0' => byte.is_ascii_digit(),
@@ -131,7 +131,7 @@ impl Kept {
         let mut part = || parts.next().filter(|part| !part.is_empty());
         let (name, pid, areas, reason) = (part()?, part()?.parse().ok()?, part()?.parse().ok()?, part()?);
         let (time, name, reason) = (time.to_owned(), name.to_owned(), reason.to_owned());
-        let kept = Kept { time, name, pid, areas, reason, path: PathBuf::new(), bytes: 0 };
+        let kept = KeptFile { time, name, pid, areas, reason, path: PathBuf::new(), bytes: 0 };
         parts.next().is_none().then_some(kept)
     }
 }
@@ -205,18 +205,18 @@ impl Folder {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub(crate) fn list(&self) -> Result<Vec<Kept>, KeepError> {
+    pub(crate) fn list(&self) -> Result<Vec<KeptFile>, KeepError> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(KeepError::Folder(self.path.clone(), error)),
         };
         let kept = |entry: fs::DirEntry| {
-            let kept = Kept::parse(entry.file_name().to_str()?)?;
+            let kept = KeptFile::parse(entry.file_name().to_str()?)?;
             let of = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-            Some(Kept { path: entry.path(), bytes: of.len(), ..kept })
+            Some(KeptFile { path: entry.path(), bytes: of.len(), ..kept })
         };
-        let mut all: Vec<Kept> = entries.flatten().filter_map(kept).collect();
+        let mut all: Vec<KeptFile> = entries.flatten().filter_map(kept).collect();
         all.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(all)
     }
@@ -227,24 +227,24 @@ impl Folder {
     /// # Errors
     /// The folder cannot be read, or a file not be removed.
     pub(crate) fn make_room(&self, now: SystemTime, bytes: u64) -> Result<(), KeepError> {
-        let is_written = |kept: &Kept| self.recording.as_deref() == Some(&kept.path);
+        let is_written = |kept: &KeptFile| self.recording.as_deref() == Some(&kept.path);
         let mut kept = self.list()?;
         kept.retain(|kept| !is_written(kept));
         let oldest = now.checked_sub(self.longest).map(time).unwrap_or_default();
-        let (old, kept): (Vec<Kept>, Vec<Kept>) = kept.into_iter().partition(|kept| kept.time < oldest);
+        let (old, kept): (Vec<KeptFile>, Vec<KeptFile>) = kept.into_iter().partition(|kept| kept.time < oldest);
         old.iter().try_for_each(|kept| self.remove(kept))?;
         let written = if self.recording.is_some() { self.part() } else { 0 };
-        let sum = |kept: &[Kept]| kept.iter().map(|kept| kept.bytes).fold(bytes, u64::saturating_add);
+        let sum = |kept: &[KeptFile]| kept.iter().map(|kept| kept.bytes).fold(bytes, u64::saturating_add);
         let mut all = sum(&kept).saturating_add(written);
         // Numbers the files of each process from the newest on. The highest number goes first; of
         // equal numbers, the older file.
         let mut files: BTreeMap<(String, u32), usize> = BTreeMap::new();
-        let mut number = |kept: &Kept| {
+        let mut number = |kept: &KeptFile| {
             let files = files.entry(kept.of()).or_default();
             *files += 1;
             *files
         };
-        let mut numbered: Vec<(usize, Kept)> = kept.into_iter().rev().map(|kept| (number(&kept), kept)).collect();
+        let mut numbered: Vec<(usize, KeptFile)> = kept.into_iter().rev().map(|kept| (number(&kept), kept)).collect();
         numbered.sort_by(|(a, one), (b, other)| b.cmp(a).then_with(|| one.path.cmp(&other.path)));
         for (_, kept) in numbered {
             if all <= self.most_bytes {
@@ -256,7 +256,7 @@ impl Folder {
         Ok(())
     }
 
-    fn remove(&self, kept: &Kept) -> Result<(), KeepError> {
+    fn remove(&self, kept: &KeptFile) -> Result<(), KeepError> {
         match fs::remove_file(&kept.path) {
             // Another process may have removed it.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(KeepError::Folder(self.path.clone(), error)),
@@ -276,7 +276,7 @@ impl Folder {
         // A process that cannot be recorded can still be read.
         let header = Running::find(pid).map_or_else(|_| Options::new(&name).header(), |running| running.header());
         let now = SystemTime::now();
-        let file = Kept::file_name(now, &name, pid, look.areas.len() as u64, reason);
+        let file = KeptFile::file_name(now, &name, pid, look.areas.len() as u64, reason);
         let path = self.path.join(&file);
         let event = cause::event(pid, look);
         let failed = |error| KeepError::Write(self.path.clone(), error);

@@ -14,7 +14,7 @@ fn fill(path: &Path, seconds: std::ops::Range<u64>) {
 fn fill_of(path: &Path, pid: u32, seconds: std::ops::Range<u64>) {
     for second in seconds {
         let time = UNIX_EPOCH + Duration::from_secs(second);
-        let name = Kept::file_name(time, "a-b /\n", pid, 1000 + second, Reason::At(80));
+        let name = KeptFile::file_name(time, "a-b /\n", pid, 1000 + second, Reason::At(80));
         fs::write(path.join(name), [0; 100]).unwrap();
     }
 }
@@ -22,17 +22,17 @@ fn fill_of(path: &Path, pid: u32, seconds: std::ops::Range<u64>) {
 #[test]
 fn names_tell_what_was_kept() {
     let time = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    let name = Kept::file_name(time, "x/../é-y", 4711, 52_430, Reason::Growth);
+    let name = KeptFile::file_name(time, "x/../é-y", 4711, 52_430, Reason::Growth);
     assert_eq!(name, "2023-11-14T22-13-20Z-x_..___y-4711-52430-growth.samara");
-    let kept = Kept::parse(&name).unwrap();
+    let kept = KeptFile::parse(&name).unwrap();
     assert_eq!((&*kept.time, &*kept.name, kept.pid), ("2023-11-14T22-13-20Z", "x_..___y", 4711));
     assert_eq!((kept.areas, &*kept.reason), (52_430, "growth"));
     let beside = recording_beside(&Path::new("kept").join(&name), Reason::Growth);
-    let recorded = Kept::parse(beside.file_name().unwrap().to_str().unwrap()).unwrap();
+    let recorded = KeptFile::parse(beside.file_name().unwrap().to_str().unwrap()).unwrap();
     assert_eq!(beside.parent(), Some(Path::new("kept")));
     assert!(recorded.is_recording() && !kept.is_recording());
-    assert_eq!(recorded, Kept { reason: "record".into(), ..kept });
-    let nameless = Kept::parse(&Kept::file_name(time, "", 7, 8, Reason::At(1))).unwrap();
+    assert_eq!(recorded, KeptFile { reason: "record".into(), ..kept });
+    let nameless = KeptFile::parse(&KeptFile::file_name(time, "", 7, 8, Reason::At(1))).unwrap();
     assert_eq!((&*nameless.name, nameless.pid), ("_", 7));
     for other in [
         "t.samara",
@@ -43,7 +43,7 @@ fn names_tell_what_was_kept() {
         "2023-11-14T22-13-20Z-x-y-2-growth.samara",
         "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}.samara",
     ] {
-        assert_eq!(Kept::parse(other), None, "{other}");
+        assert_eq!(KeptFile::parse(other), None, "{other}");
     }
 }
 

@@ -24,9 +24,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The text that requests get. `None`: no text exists yet.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shown(Arc<Mutex<Option<Arc<str>>>>);
+pub(crate) struct ServedText(Arc<Mutex<Option<Arc<str>>>>);
 
-impl Shown {
+impl ServedText {
     /// Requests get this text from now on.
     pub(crate) fn set(&self, text: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.into());
@@ -63,7 +63,7 @@ impl Places {
 
 /// Listens, and answers on separate threads as long as this process runs. Returns the address, with
 /// the port that the kernel chose for 0.
-pub(crate) fn serve(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {
+pub(crate) fn serve(address: SocketAddr, shown: ServedText) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
     let places = Places::default();
@@ -93,7 +93,7 @@ pub(crate) fn serve(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr>
 }
 
 /// Reads a request and answers it.
-fn answer(mut stream: TcpStream, shown: &Shown) -> io::Result<()> {
+fn answer(mut stream: TcpStream, shown: &ServedText) -> io::Result<()> {
     let until = Instant::now() + LONGEST;
     let (status, head_only, body) = match request(&mut stream, until)? {
         Some((method, path)) => respond(&method, &path, shown),
@@ -154,7 +154,7 @@ fn request(stream: &mut TcpStream, until: Instant) -> io::Result<Option<(String,
 }
 
 /// The status, whether the body is left out, and the body.
-fn respond(method: &str, path: &str, shown: &Shown) -> (&'static str, bool, Arc<str>) {
+fn respond(method: &str, path: &str, shown: &ServedText) -> (&'static str, bool, Arc<str>) {
     let head_only = method == "HEAD";
     if !["GET", "HEAD"].contains(&method) {
         return ("405 Method Not Allowed", false, "use GET\n".into());
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn requests_get_the_last_text() {
-        let shown = Shown::default();
+        let shown = ServedText::default();
         let address = serve("127.0.0.1:0".parse().unwrap(), shown.clone()).unwrap();
         let get = |path: &str| ask(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
         assert!(get("/metrics").starts_with("HTTP/1.1 503 "));
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn slow_clients_take_a_few_places() {
-        let shown = Shown::default();
+        let shown = ServedText::default();
         shown.set("a 1\n".to_owned());
         let address = serve("127.0.0.1:0".parse().unwrap(), shown).unwrap();
         let slow: Vec<TcpStream> = (0..3 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();

@@ -39,7 +39,7 @@ struct LastCount {
 #[derive(Debug)]
 struct Process {
     name: String,
-    /// Kept open. `None`: too many files are open; it is opened each time, and `started` shows
+    /// KeptFile open. `None`: too many files are open; it is opened each time, and `started` shows
     /// whether it is the same process.
     sign: Option<Sign>,
     started: u64,

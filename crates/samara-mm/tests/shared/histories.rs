@@ -8,7 +8,7 @@ use samara_mm::{
     AddressSpace, Caller, Errno, Error, Faulter, FencedDomain, FileId, Plan, SharedAddressSpace, Sleep, Statistics,
     Wait,
 };
-use samara_oracle::order::{self, Event, Found, Rules};
+use samara_oracle::order::{self, Event, Rules, SearchResult};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -165,7 +165,7 @@ fn histories_of<W: Wait>(
         met.overlapped += order::overlapped(&threads);
         met.undone += all().filter(|a| matches!(&a.what.1, Answer::Done(Err(error)) if error.errno == REFUSAL)).count();
         let end = shown(&shared.into_space().unwrap());
-        if order::find(&mut OneOwner(end.clone()), &threads, &begin, usize::MAX) != Found::Order {
+        if order::find(&mut OneOwner(end.clone()), &threads, &begin, usize::MAX) != SearchResult::Order {
             for (thread, calls) in threads.iter().enumerate() {
                 for Recorded { what: (call, answer), began, ended } in calls {
                     println!("thread {thread} {began}-{ended}: {call:x?}\n    {answer:x?}");

@@ -1,6 +1,6 @@
 use super::*;
 use crate::compare::Sides;
-use crate::order::{Event, Found, find};
+use crate::order::{Event, SearchResult, find};
 use samara_mm::Touches;
 use samara_probe::op::{at, fd};
 
@@ -12,7 +12,7 @@ fn pages_go_later_than_areas() {
     let map = Op::call(libc::SYS_mmap, &[at(4), 2 * PAGE, 3, 0x8032, fd::NONE]);
     let unmap = Op::call(libc::SYS_munmap, &[at(4), 2 * PAGE]);
     let fill = Op::call(libc::SYS_madvise, &[at(4), 2 * PAGE, 23]);
-    for (ended, order) in [(9, Found::Order), (5, Found::None)] {
+    for (ended, order) in [(9, SearchResult::Order), (5, SearchResult::None)] {
         let event = |op, answer, began, ended| Event { what: (op, answer), began, ended };
         let other = vec![event(fill, -12, 1, 2), event(Op::Read(at(5)), 0, 6, 7)];
         let threads = [vec![event(unmap, 0, 0, ended)], other];

@@ -20,7 +20,7 @@ use crate::draw::Shape;
 use crate::draw::threads::{Together, timed, together};
 use crate::mix::Mix;
 use crate::model::Model;
-use crate::order::{Found, find, overlapped};
+use crate::order::{SearchResult, find, overlapped};
 use crate::rng::Rng;
 use instants::{End, Instants, OpenSpace};
 use samara_mm::Touches;
@@ -137,10 +137,10 @@ impl Sides {
             place = after;
         }
         round.verdict = match find(&mut rules, &events, &place, PLACES) {
-            Found::Order => Verdict::Agree,
-            Found::GaveUp => Verdict::Unknowable,
-            Found::None if rules.unknown => Verdict::Unknowable,
-            Found::None => {
+            SearchResult::Order => Verdict::Agree,
+            SearchResult::GaveUp => Verdict::Unknowable,
+            SearchResult::None if rules.unknown => Verdict::Unknowable,
+            SearchResult::None => {
                 let End { seen, flags } = &rules.end;
                 let flags: Vec<_> =
                     flags.iter().map(|(at, flags)| format!("{}: {}", print::place(*at), flags.letters())).collect();

@@ -9,7 +9,7 @@
 
 use samara_trace::file::name_text;
 
-use super::record::Shown;
+use super::record::ShownArea;
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys::page_size;
 use crate::space::reach::Range;
@@ -18,7 +18,7 @@ use crate::space::reach::Range;
 const TOPS: [u64; 2] = [0x7fff_ffff_f000, 0xff_ffff_ffff_f000];
 
 /// Turns an area that the kernel reported into a line of `maps`.
-pub(super) fn area(shown: &Shown) -> KernelArea {
+pub(super) fn area(shown: &ShownArea) -> KernelArea {
     let name = name_text(&shown.name).replace('\n', "\\012");
     let anonymous = shown.inode == 0 && shown.dev == (0, 0);
     let bit = |is: bool, bit| if is { bit } else { 0 };
@@ -52,14 +52,17 @@ pub(super) struct Loaded {
 
 /// The areas of a new program, from the kernel's records in order. `first_end`: finds the end of a
 /// file's first segment, if that can be known (NOSTOP-EXEC-1).
-pub(super) fn loaded(told: &[Box<Shown>], mut first_end: impl FnMut(&Shown, &[&Shown]) -> Option<u64>) -> Loaded {
+pub(super) fn loaded(
+    told: &[Box<ShownArea>],
+    mut first_end: impl FnMut(&ShownArea, &[&ShownArea]) -> Option<u64>,
+) -> Loaded {
     let mut out = Loaded::default();
     let mut program = None;
     // The first map of the file whose segments are being mapped.
-    let mut whole: Option<&Shown> = None;
+    let mut whole: Option<&ShownArea> = None;
     for (i, shown) in told.iter().enumerate() {
         let new = area(shown);
-        let is_same = |other: &Shown| (other.dev, other.inode) == (shown.dev, shown.inode);
+        let is_same = |other: &ShownArea| (other.dev, other.inode) == (shown.dev, shown.inode);
         program = program.or_else(|| (shown.inode != 0).then(|| new.name.clone())?);
         match whole {
             Some(first) if is_same(first) && (first.start + 1..first.end).contains(&new.start) => {
@@ -115,19 +118,20 @@ fn take_out(areas: &mut Vec<KernelArea>, start: u64, end: u64) {
 mod tests {
     use super::*;
 
-    fn file(start: u64, end: u64, offset: u64, prot: u32) -> Shown {
+    fn file(start: u64, end: u64, offset: u64, prot: u32) -> ShownArea {
         let name = b"/usr/bin/ld".to_vec();
-        Shown { start, end, offset, dev: (254, 0), inode: 7, prot, flags: 2, name }
+        ShownArea { start, end, offset, dev: (254, 0), inode: 7, prot, flags: 2, name }
     }
 
     /// As the kernel reports a loader: all of it, then its segments, then the vdso.
     #[test]
     fn what_no_segment_covers_is_not_there() {
-        let vdso = Shown { start: 0x9_0000, end: 0x9_2000, prot: 5, name: b"[vdso]".to_vec(), ..Shown::default() };
+        let vdso =
+            ShownArea { start: 0x9_0000, end: 0x9_2000, prot: 5, name: b"[vdso]".to_vec(), ..ShownArea::default() };
         let (start, end) = (0x7fff_ffff_e000, 0x7fff_ffff_f000);
-        let stack = Shown { start, end, prot: 7, ..Shown::default() };
+        let stack = ShownArea { start, end, prot: 7, ..ShownArea::default() };
         let moved =
-            Shown { start: 0x7ffe_0000_0000, end: 0x7ffe_0002_1000, name: b"[stack]".to_vec(), ..stack.clone() };
+            ShownArea { start: 0x7ffe_0000_0000, end: 0x7ffe_0002_1000, name: b"[stack]".to_vec(), ..stack.clone() };
         let told = [
             stack,
             moved,

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, VecDeque};
 use samara_trace::event::{Event, EventKind, LOST};
 
 use super::exec;
-use super::record::Shown;
+use super::record::ShownArea;
 use super::window::{self, Window};
 use crate::journal::{Journal, Who};
 use crate::os::sys::Tid;
@@ -54,9 +54,9 @@ pub(super) enum Entry {
     /// A section of unknown effect, and whether calls after it are unsure.
     Unknown(&'static str, bool),
     /// A call, the area that the kernel reported, and the growth of the kernel's number of areas.
-    Call(Box<Returned>, Option<Box<Shown>>, Option<i64>),
+    Call(Box<Returned>, Option<Box<ShownArea>>, Option<i64>),
     /// An area that the kernel reported outside of a call.
-    Grew(Box<Shown>, Who),
+    Grew(Box<ShownArea>, Who),
     /// The space was copied for a child.
     Forked(SpaceId, Who),
     /// An event for the trace that changes no area.
@@ -688,8 +688,8 @@ mod tests {
         Who { pid: 7, tid: 7, entry_ns: time, exit_ns: time }
     }
 
-    fn shown(start: u64, end: u64) -> Shown {
-        Shown { start, end, ..Shown::default() }
+    fn shown(start: u64, end: u64) -> ShownArea {
+        ShownArea { start, end, ..ShownArea::default() }
     }
 
     fn reading(areas: &[(u64, u64)]) -> Reading {

@@ -5,7 +5,7 @@ use std::io::ErrorKind::PermissionDenied;
 
 use samara_trace::calls::Call;
 
-use super::record::Shown;
+use super::record::ShownArea;
 use super::{exec, perf};
 use crate::arch::Decoded;
 use crate::os::proc;
@@ -55,7 +55,7 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
 
 /// The memory that the call's arguments point to, as far as records show it: the mapped area,
 /// unless it is private without a file, as most are.
-pub(super) fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Memory {
+pub(super) fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&ShownArea>) -> Memory {
     let maps = decoded.call == Call::Mmap && (0..).contains(&result);
     let shown = shown.filter(|_| maps && !is_private_anonymous(&decoded.args));
     let Some(area) = shown.map(exec::area) else { return Memory::unknown() };

@@ -36,7 +36,7 @@ pub(super) enum What {
     /// A write section ended.
     Unlock { mm: u64, areas: Option<u32> },
     /// The kernel made or changed an area.
-    Area(Box<Shown>),
+    Area(Box<ShownArea>),
     /// The process loaded a program.
     Loaded,
     /// The task was made by this task, of this process.
@@ -62,7 +62,7 @@ impl Record {
 
 /// An area as an MMAP2 record shows it, after it was merged with its neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct ShownArea {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) offset: u64,
@@ -137,7 +137,7 @@ impl Reader {
         let (time, event) = (u64(body, end + 8)?, u64(body, end + 24)?);
         let (mut pid, mut tid_) = (tid(body, 0)?, tid(body, 4)?);
         let what = match kind {
-            PERF_RECORD_MMAP2 => What::Area(Box::new(Shown {
+            PERF_RECORD_MMAP2 => What::Area(Box::new(ShownArea {
                 start: u64(body, 8)?,
                 end: u64(body, 8)?.saturating_add(u64(body, 16)?),
                 offset: u64(body, 24)?,

@@ -14,7 +14,7 @@ use object::elf::{FileHeader32, FileHeader64, PT_LOAD};
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use super::record::Shown;
+use super::record::ShownArea;
 use crate::os::sys::{Tid, page_size};
 use crate::stacks::open_regular;
 
@@ -44,7 +44,7 @@ impl Segment {
 /// The end of a file's first segment. `whole`: the first area that the kernel reported, which is as
 /// long as all segments; `others`: the file's later areas; `by`: processes whose root folders are
 /// searched for the file. `None`: its headers cannot be read.
-pub(super) fn first_end(whole: &Shown, others: &[&Shown], by: &[Tid]) -> Option<u64> {
+pub(super) fn first_end(whole: &ShownArea, others: &[&ShownArea], by: &[Tid]) -> Option<u64> {
     let name = Path::new(OsStr::from_bytes(&whole.name));
     let below = |pid: &Tid| Path::new(&format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
     let paths = by.iter().map(below).chain([name.to_owned()]);
@@ -53,7 +53,7 @@ pub(super) fn first_end(whole: &Shown, others: &[&Shown], by: &[Tid]) -> Option<
 
 /// The end of the first segment, if these segments give the areas that the kernel reported
 /// (NOSTOP-SEGMENTS-1).
-fn end_by(all: &[Segment], whole: &Shown, others: &[&Shown]) -> Option<u64> {
+fn end_by(all: &[Segment], whole: &ShownArea, others: &[&ShownArea]) -> Option<u64> {
     let (first, last) = (all.first()?, all.last()?);
     let higher = whole.start.wrapping_sub(first.pages(0).0);
     let page = page_size();
@@ -61,7 +61,8 @@ fn end_by(all: &[Segment], whole: &Shown, others: &[&Shown]) -> Option<u64> {
     let top = last.address.wrapping_add(higher).saturating_add(last.memory).saturating_add(page - 1) & !(page - 1);
     let is_shown = |segment: &Segment| {
         let (start, end, offset) = segment.pages(higher);
-        let has = |s: &&&Shown| s.start <= start && end <= s.end && s.offset.wrapping_add(start - s.start) == offset;
+        let has =
+            |s: &&&ShownArea| s.start <= start && end <= s.end && s.offset.wrapping_add(start - s.start) == offset;
         segment.file == 0 || others.iter().any(|s| has(&s))
     };
     let fits = (start, offset) == (whole.start, whole.offset) && top == whole.end && all[1..].iter().all(is_shown);
@@ -91,8 +92,8 @@ fn mapped<H: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> Option<
 mod tests {
     use super::*;
 
-    fn shown(start: u64, end: u64, offset: u64) -> Shown {
-        Shown { start, end, offset, dev: (254, 0), inode: 7, name: b"/nowhere".to_vec(), ..Shown::default() }
+    fn shown(start: u64, end: u64, offset: u64) -> ShownArea {
+        ShownArea { start, end, offset, dev: (254, 0), inode: 7, name: b"/nowhere".to_vec(), ..ShownArea::default() }
     }
 
     /// A file of three segments, with a gap after the first.

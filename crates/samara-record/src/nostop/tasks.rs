@@ -20,7 +20,7 @@ use super::counted::Counted;
 use super::coverage::Coverage;
 use super::exec;
 use super::followed_space::{Beside, Entry, FollowedSpace, UNEXPLAINED};
-use super::record::{Record, Shown, What};
+use super::record::{Record, ShownArea, What};
 use super::segments;
 use crate::arch::{self, AUDIT_NATIVE, Decoded};
 use crate::journal::{Journal, Who};
@@ -54,7 +54,7 @@ struct Open {
     sections: SmallVec<[u64; 2]>,
     counted: Counted,
     /// The areas that the kernel reported, in order.
-    shown: SmallVec<[Box<Shown>; 1]>,
+    shown: SmallVec<[Box<ShownArea>; 1]>,
     /// The kernel's address of the space that it makes.
     new_space: Option<u64>,
     /// Whether other calls were in the kernel when it entered.
@@ -69,7 +69,7 @@ struct Thread {
     owner: u32,
     call: Option<Open>,
     /// A section outside of calls: its entry, and the area that the kernel reported in it.
-    outside: Option<(u64, Option<Box<Shown>>)>,
+    outside: Option<(u64, Option<Box<ShownArea>>)>,
     /// Unexplained sections outside of calls, since its last call.
     unexplained: u64,
     /// Those sections put the space in doubt.
@@ -451,7 +451,7 @@ impl<'a> Tasks<'a> {
         self.flush(id);
     }
 
-    fn area(&mut self, tid: Tid, shown: Box<Shown>) {
+    fn area(&mut self, tid: Tid, shown: Box<ShownArea>) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         if let Some(call) = &mut thread.call {
             return call.shown.push(shown);

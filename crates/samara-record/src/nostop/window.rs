@@ -8,7 +8,7 @@
 
 use samara_trace::calls::{Call, Reach};
 
-use super::record::Shown;
+use super::record::ShownArea;
 use crate::os::sys;
 use crate::space::heap::Heap;
 use crate::space::reach::{self, ALL, Range, meets_one};
@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// Adds the changes of a call. `brk`: the break before it, if that is known.
-    pub(super) fn call(&mut self, call: &Returned, shown: Option<&Shown>, brk: Option<u64>) {
+    pub(super) fn call(&mut self, call: &Returned, shown: Option<&ShownArea>, brk: Option<u64>) {
         // With huge pages, a call may map more than its arguments name.
         if let Some(shown) = shown.filter(|shown| shown.flags & libc::MAP_HUGETLB as u32 != 0) {
             self.change((shown.start, shown.end));
@@ -167,7 +167,8 @@ pub(super) mod tests {
         assert_eq!(window.changed(&reading(0x1000)).unwrap()[0], (0x1000, 0x3000));
         assert!(window.changed(&reading(0)).is_none(), "nor its start");
         let mut window = Window::new(100);
-        let huge = Shown { start: 0x20_0000, end: 0x40_0000, flags: libc::MAP_HUGETLB as u32, ..Shown::default() };
+        let huge =
+            ShownArea { start: 0x20_0000, end: 0x40_0000, flags: libc::MAP_HUGETLB as u32, ..ShownArea::default() };
         let maps =
             call(libc::SYS_mmap, [0, 0x1000, 3, (libc::MAP_PRIVATE | libc::MAP_HUGETLB) as u64, 0, 0], 0x20_0000);
         window.call(&maps, Some(&huge), Some(0));

@@ -22,7 +22,7 @@ use super::work::Work;
 use super::{Agreement, Why};
 use crate::os::proc::Maps;
 use crate::space::apply::{Applied, apply_to_model};
-use crate::space::compare::{Found, Unknown, compare_areas};
+use crate::space::compare::{Comparison, Unknown, compare_areas};
 use crate::space::model::{self, Model};
 use crate::space::reach::{self, Range};
 
@@ -232,7 +232,7 @@ impl Plain {
         let starts = |start: &u64| areas.binary_search_by_key(start, |area| area.start).is_ok();
         let own: Vec<u64> = model.areas_in(window.0, window.1).map(|area| area.start).collect();
         let (both, count) = (own.iter().filter(|start| starts(start)).count(), own.len());
-        let mut found = Found::Differs(String::from("many boundaries differ"));
+        let mut found = Comparison::Differs(String::from("many boundaries differ"));
         let was = bounds(&steps);
         if count + areas.len() - 2 * both <= MENDS {
             let all = [reach::ALL];
@@ -243,12 +243,12 @@ impl Plain {
         }
         let mut result = PlainResult { mends: mends(&was, &bounds(&steps)), ..PlainResult::default() };
         let how = match found {
-            Found::Equal => areas.iter().find_map(|area| {
+            Comparison::Equal => areas.iter().find_map(|area| {
                 let mine = model.area_at(area.start).map(|mine| model::record(model, &mine).name)?;
                 (area.inode == 0 && mine != area.name)
                     .then(|| format!("{:x}: named {mine:?}, not {:?}", area.start, area.name))
             }),
-            Found::Differs(how) => Some(how),
+            Comparison::Differs(how) => Some(how),
         };
         if how.is_some() {
             result.taken = take::take(model, space, window, self.page);

@@ -36,7 +36,7 @@ use crate::space::{Returned, Space};
 
 /// The kernel's view of a part of a space.
 #[derive(Default)]
-pub(crate) struct Shown {
+pub(crate) struct KernelView {
     /// When the reading ended.
     ns: u64,
     ranges: Vec<Range>,
@@ -53,7 +53,7 @@ pub(crate) struct Shown {
     registered: Vec<(Range, Option<Uffd>)>,
 }
 
-impl Shown {
+impl KernelView {
     fn policy(&self, k: &KernelArea) -> Option<Option<Policy>> {
         // For shared memory and private maps of it, the kernel shows the file's policy, not the
         // area's.
@@ -74,22 +74,22 @@ const FIXED: Flags = Flags::SHARED
 impl Space {
     /// Reads the kernel's view of these ranges, which grow until no area extends beyond them
     /// (ADOPT-2). `None`: the task shows no areas any more.
-    pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
+    pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<KernelView> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let ranges = self.closed(ranges, &all, 0);
         let heap = Heap::of(&all).last();
         let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
-        Some(Shown { ns: sys::now_ns(), ranges, areas, heap, ..Shown::default() })
+        Some(KernelView { ns: sys::now_ns(), ranges, areas, heap, ..KernelView::default() })
     }
 
     /// As [`Space::look`], with the policies of areas, if any were set.
-    pub(crate) fn look_with_policies(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
+    pub(crate) fn look_with_policies(&self, tid: Tid, ranges: &[Range]) -> Option<KernelView> {
         let shown = self.look(tid, ranges)?;
-        Some(Shown { policies: if self.has_policies { policies(tid) } else { None }, ..shown })
+        Some(KernelView { policies: if self.has_policies { policies(tid) } else { None }, ..shown })
     }
 
     /// As [`Space::look`], after these calls; with policies if other calls overlapped them.
-    pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
+    pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<KernelView> {
         let tid = calls.last()?.who.tid;
         let overlapped = calls.iter().any(|call| call.overlapped);
         let mut shown = if overlapped { self.look_with_policies(tid, ranges) } else { self.look(tid, ranges) }?;
@@ -145,7 +145,7 @@ impl Space {
     }
 
     /// Takes over this view wherever the model differs.
-    pub(crate) fn adopt_shown(&mut self, shown: &Shown) -> Vec<Step> {
+    pub(crate) fn adopt_shown(&mut self, shown: &KernelView) -> Vec<Step> {
         self.remember_at(shown.ns, shown.ranges.clone());
         let steps = take_over(&mut self.model, shown);
         for (range, uffd) in &shown.registered {
@@ -166,12 +166,12 @@ impl Space {
     /// Takes over these areas, which are all areas of a range, wherever the model differs. No area
     /// of the model may extend beyond the range.
     pub(crate) fn adopt_areas(&mut self, range: Range, areas: Vec<KernelArea>) -> Vec<Step> {
-        self.adopt_shown(&Shown { ranges: vec![range], areas, flagless: self.flagless, ..Shown::default() })
+        self.adopt_shown(&KernelView { ranges: vec![range], areas, flagless: self.flagless, ..KernelView::default() })
     }
 }
 
 /// Makes the model equal to the kernel's view. Returns the steps that describe the change.
-fn take_over(model: &mut Model, shown: &Shown) -> Vec<Step> {
+fn take_over(model: &mut Model, shown: &KernelView) -> Vec<Step> {
     let page = sys::page_size();
     let (areas, made) = (&shown.areas, &shown.made);
     let news: Vec<&KernelArea> =
@@ -200,7 +200,7 @@ fn take_over(model: &mut Model, shown: &Shown) -> Vec<Step> {
 }
 
 /// Whether the model's area equals the kernel's.
-fn is_known(model: &Model, k: &KernelArea, shown: &Shown, page: u64) -> bool {
+fn is_known(model: &Model, k: &KernelArea, shown: &KernelView, page: u64) -> bool {
     model.area_at(k.start).is_some_and(|m| {
         let (new, extras) = model::import(k, page);
         // The model knows charges and writes only in part.
@@ -225,7 +225,7 @@ struct Piece {
 }
 
 /// The parts of the model's areas that still exist in `k`, ascending, without newly mapped ranges.
-fn kept(model: &Model, k: &KernelArea, view: &Shown, page: u64) -> Vec<Piece> {
+fn kept(model: &Model, k: &KernelArea, view: &KernelView, page: u64) -> Vec<Piece> {
     let (shown, extras) = model::import(k, page);
     let fixed = if view.flagless { Flags::SHARED } else { FIXED };
     let parts = || model.areas_in(k.start, k.end).filter(|m| still(m, &shown, fixed));
@@ -336,7 +336,7 @@ mod tests {
     use crate::arch::{AUDIT_NATIVE, decode};
     use crate::journal::{Journal, Who};
     use crate::space::apply;
-    use crate::space::compare::{self, Found};
+    use crate::space::compare::{self, Comparison};
     use crate::space::memory::Memory;
     use samara_trace::event::Event;
 
@@ -412,11 +412,11 @@ mod tests {
             flags: Some(format!("rd wr mr mw me ac {flags}")),
             page,
         };
-        let shown = |flags: &str| Shown {
+        let shown = |flags: &str| KernelView {
             ns: 1,
             ranges: vec![(at, at + 4 * page)],
             areas: vec![kernel(flags)],
-            ..Shown::default()
+            ..KernelView::default()
         };
         let mut register = |space: &mut Space, start: u64, mode: u64| {
             let range = [start, page, mode, 0];
@@ -453,26 +453,26 @@ mod tests {
         for (registered, owner) in [(vec![], None), (vec![((at + page, at + 2 * page), Some(uffd(9)))], Some(9))] {
             part(&mut space, at, 7);
             part(&mut space, at + page, 8);
-            space.adopt_shown(&Shown { registered, ..shown("um uw") });
+            space.adopt_shown(&KernelView { registered, ..shown("um uw") });
             assert_eq!(area(&space, at), (at, at + 3 * page, owner));
         }
         // The call's userfaultfd also replaces one that was closed meanwhile, which nothing shows.
-        space.adopt_shown(&Shown { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
+        space.adopt_shown(&KernelView { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
         // Calls registered it with several userfaultfds at the same time.
         let several = vec![((at, at + page), None)];
-        space.adopt_shown(&Shown { registered: several, ..shown("um uw") });
+        space.adopt_shown(&KernelView { registered: several, ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, None));
-        space.adopt_shown(&Shown { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
+        space.adopt_shown(&KernelView { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
         // If the userfaultfd is unknown, areas that the kernel shows as one have the same.
         let compared = |space: &mut Space, areas: &[KernelArea]| {
             let (unknown, window) = (space.doubt.unknown(false), (at, at + 3 * page));
             compare::compare_areas(&mut space.model, areas, window, &unknown, &mut Vec::new(), &mut Vec::new())
         };
         part(&mut space, at, 7);
-        assert!(matches!(compared(&mut space, &[kernel("um uw")]), Found::Differs(_)), "both are known");
+        assert!(matches!(compared(&mut space, &[kernel("um uw")]), Comparison::Differs(_)), "both are known");
         assert!(model::set_owner(&mut space.model, (at, at + page), None));
-        assert_eq!(compared(&mut space, &[kernel("um uw")]), Found::Equal);
+        assert_eq!(compared(&mut space, &[kernel("um uw")]), Comparison::Equal);
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
     }
 }

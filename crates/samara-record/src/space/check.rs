@@ -10,7 +10,7 @@ use samara_trace::event::{Step, StepKind};
 use crate::journal::Journal;
 use crate::os::proc::{self, Fate};
 use crate::os::sys::{self, Tid};
-use crate::space::compare::{self, Found};
+use crate::space::compare::{self, Comparison};
 use crate::space::reach::Range;
 use crate::space::{Attempt, Returned, Space, apply};
 
@@ -95,7 +95,7 @@ impl Space {
                     &mut attempt.steps,
                     &mut attempt.grown,
                 );
-                if let Found::Differs(how) = found {
+                if let Comparison::Differs(how) = found {
                     misfit = Some(how);
                 }
             }

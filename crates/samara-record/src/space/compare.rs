@@ -17,7 +17,7 @@ use crate::space::reach::{Range, meets};
 
 /// The outcome of a comparison.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Comparison {
     /// Model and kernel agree, perhaps after boundaries were learnt.
     Equal,
     /// They differ without an explanation: the description.
@@ -45,7 +45,7 @@ pub(crate) fn compare_areas(
     unknown: &Unknown<'_>,
     steps: &mut Vec<Step>,
     grown: &mut Vec<Grown>,
-) -> Found {
+) -> Comparison {
     // Each round ends the comparison or settles one boundary. There are at most as many boundaries
     // as areas on both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
@@ -61,7 +61,7 @@ pub(crate) fn compare_areas(
         match mend {
             // After boundaries were settled, everything is compared once more.
             None if from > start => from = start,
-            None => return Found::Equal,
+            None => return Comparison::Equal,
             Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
                 Ok(_) => note_cut(steps, at),
                 // The model may have joined a new map to the wrong neighbour: first learn the join
@@ -73,10 +73,10 @@ pub(crate) fn compare_areas(
                         note_join(steps, other);
                     } else {
                         let why = NotLearnable::NothingUnknown;
-                        return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}"));
+                        return Comparison::Differs(format!("the kernel has a boundary at {at:x}: {why}"));
                     }
                 }
-                Err(why) => return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}")),
+                Err(why) => return Comparison::Differs(format!("the kernel has a boundary at {at:x}: {why}")),
             },
             Some(Mend::Join(at)) => match model.learn_join(at) {
                 Ok(_) => note_join(steps, at),
@@ -87,13 +87,13 @@ pub(crate) fn compare_areas(
                 }
                 // The next round joins the two.
                 Err(NotLearnable::Certain(why)) if why.contains(Reason::Uffd) && copy_owner(model, at) => {}
-                Err(why) => return Found::Differs(format!("the kernel has no boundary at {at:x}: {why}")),
+                Err(why) => return Comparison::Differs(format!("the kernel has no boundary at {at:x}: {why}")),
             },
             Some(Mend::Grow { from, to }) => match model.grow_down(from, to) {
                 Ok(()) => grown.push((to, from)),
-                Err(why) => return Found::Differs(format!("an area grew from {from:x} down to {to:x}: {why}")),
+                Err(why) => return Comparison::Differs(format!("an area grew from {from:x} down to {to:x}: {why}")),
             },
-            Some(Mend::None(how)) => return Found::Differs(how),
+            Some(Mend::None(how)) => return Comparison::Differs(how),
         }
         // The comparison resumes near the boundary: the areas on both sides have changed, and after
         // a join also the one before them.
@@ -102,7 +102,7 @@ pub(crate) fn compare_areas(
             from = before(at).map_or(start, |at| before(at).unwrap_or(at)).max(start);
         }
     }
-    Found::Differs("boundaries keep differing".into())
+    Comparison::Differs("boundaries keep differing".into())
 }
 
 /// A bound of the model's area at `at` where the kernel has no boundary.

@@ -10,7 +10,7 @@ use samara_trace::event::EventKind;
 use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
-use crate::space::compare::{self, Found};
+use crate::space::compare::{self, Comparison};
 use crate::space::heap::Heap;
 use crate::space::{Attempt, Space, explain, reach};
 
@@ -80,8 +80,8 @@ impl Space {
                 self.report_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
             }
             let misfit = match found {
-                Found::Differs(how) => Some(how),
-                Found::Equal => first_unequal_line(&self.model.to_string(), &text),
+                Comparison::Differs(how) => Some(how),
+                Comparison::Equal => first_unequal_line(&self.model.to_string(), &text),
             };
             if let Some(how) = misfit
                 && let Some(steps) = self.adopt(who.tid)

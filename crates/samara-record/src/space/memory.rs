@@ -33,11 +33,11 @@ enum Known {
     Now,
     /// The memory cannot be read any more, and nothing was kept.
     Nothing,
-    Kept(Rc<Kept>),
+    Kept(Rc<CallMemory>),
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CallMemory {
     /// The memory that the call read: the address, and the bytes.
     bytes: (u64, Vec<u8>),
     /// A mapped file: the place of the map, the kernel's area there, and the open mode of the
@@ -62,7 +62,7 @@ impl Memory {
 
     /// The memory that a trace shows: bytes that the call read, and the area that it mapped.
     pub(crate) fn recorded(bytes: (u64, Vec<u8>), mapped: Option<(u64, KernelArea, FileMode)>) -> Memory {
-        Memory { tid: 0, known: Known::Kept(Rc::new(Kept { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
+        Memory { tid: 0, known: Known::Kept(Rc::new(CallMemory { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
     }
 
     /// Keeps the memory that the call may have read, and what it mapped. `read`: the recorder can
@@ -87,7 +87,7 @@ impl Memory {
             area.map(|area| (result as u64, area, if file { open_mode(self.tid, a[4] as i32) } else { FileMode::RW }));
         let own = (d.call == Call::ProcessMadvise).then(|| Program::new(self.tid).is_self(a[0] as i32));
         let uffd = (d.call == Call::UffdRegister).then(|| proc::userfaultfd(self.tid, a[0] as i32)).flatten();
-        self.known = Known::Kept(Rc::new(Kept { bytes: (at, bytes), mapped, own, uffd }));
+        self.known = Known::Kept(Rc::new(CallMemory { bytes: (at, bytes), mapped, own, uffd }));
     }
 
     /// Reads the bytes from `at` on. False: they cannot be read.

@@ -11,8 +11,8 @@ use samara_trace::event::{Event, EventKind, UNSURE};
 use crate::journal::{Journal, Lack, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys::{self, Tid};
-use crate::space::adopt::Shown;
-use crate::space::compare::{self, Found};
+use crate::space::adopt::KernelView;
+use crate::space::compare::{self, Comparison};
 use crate::space::doubt::Doubt;
 use crate::space::heap::Heap;
 use crate::space::reach::{self, Range};
@@ -160,7 +160,7 @@ impl Space {
         {
             journal.counters.checks += 1;
             let unknown = self.doubt.unknown(!quiet);
-            if let Found::Differs(how) =
+            if let Comparison::Differs(how) =
                 compare::compare_areas(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
             {
                 misfit = Some(how);
@@ -173,7 +173,7 @@ impl Space {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
             let shown = child.look_with_policies(who.tid, &[reach::ALL]);
-            let adopt = |shown: Shown| {
+            let adopt = |shown: KernelView| {
                 child.adopt_break(shown.heap);
                 child.adopt_shown(&shown)
             };

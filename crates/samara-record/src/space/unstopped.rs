@@ -14,7 +14,7 @@ use samara_trace::file::name_text;
 use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
-use crate::space::compare::{self, Found};
+use crate::space::compare::{self, Comparison};
 use crate::space::end::first_unequal_line;
 use crate::space::heap::Heap;
 use crate::space::reach::{Range, meets_one};
@@ -245,8 +245,8 @@ impl Space {
                 let near = self.closed(ranges, &reading.areas, 1);
                 let sure = reach::gaps(&reach::merged([near, out.clone()].concat()));
                 match self.compare_gaps(&sure, &reading.areas, who, journal) {
-                    Found::Differs(text) => Some(text),
-                    Found::Equal => None,
+                    Comparison::Differs(text) => Some(text),
+                    Comparison::Equal => None,
                 }
             });
         // Calls that were not seen may have changed flags and names too.
@@ -310,23 +310,29 @@ impl Space {
             self.report_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
         }
         match found {
-            Found::Differs(text) => Some(Misfit { text, names_only: false }),
-            Found::Equal if whole => {
+            Comparison::Differs(text) => Some(Misfit { text, names_only: false }),
+            Comparison::Equal if whole => {
                 let text = first_unequal_line(&self.model.to_string(), &reading.text)?;
                 Some(Misfit { text, names_only: true })
             }
-            Found::Equal => None,
+            Comparison::Equal => None,
         }
     }
 
     /// Compares these ranges, whose ends no area crosses.
-    fn compare_gaps(&mut self, gaps: &[Range], kernel: &[KernelArea], who: Who, journal: &mut Journal<'_>) -> Found {
-        let (mut attempt, mut found) = (Attempt::default(), Found::Equal);
+    fn compare_gaps(
+        &mut self,
+        gaps: &[Range],
+        kernel: &[KernelArea],
+        who: Who,
+        journal: &mut Journal<'_>,
+    ) -> Comparison {
+        let (mut attempt, mut found) = (Attempt::default(), Comparison::Equal);
         for gap in gaps {
             let unknown = self.doubt.unknown(false);
             let (steps, grown) = (&mut attempt.steps, &mut attempt.grown);
             found = compare::compare_areas(&mut self.model, within(kernel, *gap), *gap, &unknown, steps, grown);
-            if found != Found::Equal {
+            if found != Comparison::Equal {
                 break;
             }
         }

@@ -36,7 +36,7 @@ pub(super) struct Code {
 
 /// The result of reading a file.
 #[derive(Debug, Default)]
-struct Found {
+struct Dump {
     code: Vec<Code>,
     /// Numbers of functions that were moved to a wanted address and have no kept name.
     moved: HashSet<u64>,
@@ -57,16 +57,16 @@ pub(super) fn read(
     now: impl Fn() -> u64,
 ) -> (Vec<Code>, bool) {
     let left = budget.left();
-    let (mut found, mut was_cut) = (Found::default(), false);
+    let (mut found, mut was_cut) = (Dump::default(), false);
     let mut is_monotonic = records(BufReader::new(&mut file), wanted, &HashSet::new(), budget, &mut found);
     if !found.moved.is_empty() {
         let moved = std::mem::take(&mut found.moved);
         budget.give_back(left, moved.len() as u64 * KEPT);
         was_cut = found.is_cut;
-        found = Found::default();
+        found = Dump::default();
         is_monotonic = records(BufReader::new(file), wanted, &moved, budget, &mut found);
     }
-    let Found { mut code, is_cut, .. } = found;
+    let Dump { mut code, is_cut, .. } = found;
     let now = now();
     // A time in the future is of another clock.
     if is_monotonic == Some(false) || code.iter().any(|code| code.since > now) {
@@ -83,7 +83,7 @@ fn records(
     wanted: &[u64],
     moved: &HashSet<u64>,
     budget: &Budget,
-    found: &mut Found,
+    found: &mut Dump,
 ) -> Option<bool> {
     from.rewind().ok()?;
     let [magic, len, _, _, flags] = words(&mut from)?;

@@ -286,7 +286,7 @@ impl Stacks {
 
     /// A frame as [`shown`](Self::shown), with its [functions at a moment](Self::functions_at).
     pub fn shown_at<'s>(&'s self, frame: &'s Frame, ns: u64) -> impl fmt::Display + 's {
-        Shown { stacks: self, frame, functions: self.functions_at(frame, ns) }
+        DisplayFrame { stacks: self, frame, functions: self.functions_at(frame, ns) }
     }
 
     /// The names of all functions at a frame's address, the outermost first, or its module and
@@ -311,13 +311,13 @@ fn parse(text: &str) -> Option<Frame> {
     Some(Frame { module: module.parse().ok()?, at: u64::from_str_radix(at, 16).ok()?, guessed })
 }
 
-struct Shown<'s> {
+struct DisplayFrame<'s> {
     stacks: &'s Stacks,
     frame: &'s Frame,
     functions: &'s [Function],
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.frame.guessed {
             f.write_str("? ")?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::groups::DELETED;
-use super::patterns::{Found, PatternKind};
+use super::patterns::{PatternKind, Patterns};
 use super::{EXEC, SHARED, WRITE, size};
 use crate::event::AreaRecord;
 
@@ -19,7 +19,7 @@ const PIECES: u64 = 8;
 const VIEWS: u64 = 4;
 
 /// Files with bytes that are executable in one area and writable in another one.
-pub(super) fn double_mapped(areas: &[AreaRecord], found: &mut Found) {
+pub(super) fn double_mapped(areas: &[AreaRecord], found: &mut Patterns) {
     let mut files: HashMap<_, (Vec<&AreaRecord>, Vec<&AreaRecord>)> = HashMap::new();
     for area in areas.iter().filter(|a| a.inode != 0 && a.perms & SHARED != 0) {
         let (runs, writes) = files.entry((area.dev, area.inode)).or_default();
@@ -58,7 +58,7 @@ fn meet(a: &[&AreaRecord], b: &[&AreaRecord]) -> bool {
 }
 
 /// Many files of one folder.
-pub(super) fn many(areas: &[AreaRecord], found: &mut Found) {
+pub(super) fn many(areas: &[AreaRecord], found: &mut Patterns) {
     let is_file = |a: &&AreaRecord| a.inode != 0 && a.name.starts_with('/') && !a.name.ends_with(DELETED);
     let mut names: Vec<&str> = areas.iter().filter(is_file).map(|a| &*a.name).collect();
     names.sort_unstable();
@@ -113,7 +113,7 @@ fn folder_of_most<'a>(names: &[&'a str]) -> &'a str {
     folder
 }
 
-pub(super) fn deleted(areas: &[AreaRecord], found: &mut Found) {
+pub(super) fn deleted(areas: &[AreaRecord], found: &mut Patterns) {
     let unnamed = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/", "/anon_hugepage", "/secretmem", "/[aio]"];
     let mut files: HashSet<File> = HashSet::new();
     for area in areas.iter().filter(|a| a.inode != 0 && a.name.ends_with(DELETED)) {
@@ -184,7 +184,7 @@ pub(crate) fn views(areas: &[AreaRecord]) -> Vec<Pieces<'_>> {
     pieces(areas).into_iter().filter(|pieces| pieces.views > 1 && is_data(pieces.areas[0])).collect()
 }
 
-pub(super) fn of_views(areas: &[AreaRecord], found: &mut Found) {
+pub(super) fn of_views(areas: &[AreaRecord], found: &mut Patterns) {
     let mut most = 0;
     for Pieces { views, areas, would_go } in views(areas) {
         found.add(PatternKind::FileViews, &areas, would_go);

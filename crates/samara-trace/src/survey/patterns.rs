@@ -113,9 +113,9 @@ pub(crate) struct Member {
 }
 
 #[derive(Default)]
-pub(super) struct Found(pub(super) BTreeMap<PatternKind, Pattern>, Vec<Member>);
+pub(super) struct Patterns(pub(super) BTreeMap<PatternKind, Pattern>, Vec<Member>);
 
-impl Found {
+impl Patterns {
     pub(super) fn add(&mut self, kind: PatternKind, areas: &[&AreaRecord], would_go: u64) {
         let (Some(low), Some(high)) = (areas.first(), areas.last()) else { return };
         let member = |(i, area): (usize, &&AreaRecord)| {
@@ -142,15 +142,15 @@ pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
 
 /// The areas of all patterns, and the folder of many files. An area may be in several patterns.
 pub(crate) fn members(areas: &[AreaRecord]) -> (Vec<Member>, String) {
-    let Found(patterns, members) = find(areas);
+    let Patterns(patterns, members) = find(areas);
     (
         members,
         patterns.into_values().map(|pattern| pattern.folder).find(|folder| !folder.is_empty()).unwrap_or_default(),
     )
 }
 
-fn find(areas: &[AreaRecord]) -> Found {
-    let mut found = Found::default();
+fn find(areas: &[AreaRecord]) -> Patterns {
+    let mut found = Patterns::default();
     let code = areas.iter().filter(|a| a.inode != 0 && a.perms & EXEC != 0).map(|a| (a.dev, a.inode));
     let code: HashSet<files::File> = code.collect();
     let mut at = 0;
@@ -238,7 +238,7 @@ pub(crate) fn guarded<'a>(
 }
 
 /// The patterns of one area and the one that ends where it starts.
-fn lone(area: &AreaRecord, below: Option<&AreaRecord>, code: &HashSet<files::File>, found: &mut Found) {
+fn lone(area: &AreaRecord, below: Option<&AreaRecord>, code: &HashSet<files::File>, found: &mut Patterns) {
     if is_anonymous(area) && area.perms & EXEC != 0 && area.name != "[stack]" {
         found.add(PatternKind::Jit, &[area], 0);
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::callers::Callers;
 use super::piece::Act;
-use super::{Advice, Kept, PARTS, Part, Role, Verdict, VerdictKind};
+use super::{Advice, PARTS, Part, Role, Survival, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::survey::{PatternKind, size};
 
@@ -47,7 +47,7 @@ pub(super) struct Evidence {
     /// The threads that mapped the memory, of arenas.
     pub(super) threads: HashSet<u64>,
     /// For a leak: how much of the mapped memory is still there.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<Survival>,
     /// The number of areas that would go if guards were installed.
     pub(super) installs: u64,
     /// The same with slices of one mapping.
@@ -114,7 +114,7 @@ impl Evidence {
 
     /// The verdict. `kept`: for each site, and for each place, how much of its mapped memory is
     /// still there. (How often memory was mapped that was there is not known.)
-    pub(super) fn verdict(self, cause: Cause, callers: &Callers, kept: &[HashMap<u32, Kept>; 2]) -> Verdict {
+    pub(super) fn verdict(self, cause: Cause, callers: &Callers, kept: &[HashMap<u32, Survival>; 2]) -> Verdict {
         let [sites, places] = kept;
         let seen = self;
         let part = |((role, place), share): (&(Role, u32), &Share)| {

@@ -131,7 +131,7 @@ pub struct Part {
     pub sites: u64,
     /// For calls that mapped memory: how much of it is still there, of all memory that these stacks
     /// mapped. The copies of a fork count too.
-    pub kept: Option<Kept>,
+    pub kept: Option<Survival>,
 }
 
 /// One cause of a space's areas, with its evidence.
@@ -193,7 +193,7 @@ pub const PARTS: usize = 3;
 /// How much of the memory that a site mapped is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Kept {
+pub struct Survival {
     /// How often it mapped something.
     pub made: u64,
     /// How many of these are there, at least in part.
@@ -205,11 +205,11 @@ pub struct Kept {
     pub grows: bool,
 }
 
-impl Kept {
+impl Survival {
     /// What some of its sites, with these numbers, have of this: all of it, or their sums.
-    fn part<'a>(self, sites: impl Iterator<Item = &'a Kept>) -> Kept {
-        let none = Kept { made: 0, alive: 0, bytes: 0, grows: false };
-        let sum = sites.fold(none, |sum, one| Kept {
+    fn part<'a>(self, sites: impl Iterator<Item = &'a Survival>) -> Survival {
+        let none = Survival { made: 0, alive: 0, bytes: 0, grows: false };
+        let sum = sites.fold(none, |sum, one| Survival {
             made: sum.made.saturating_add(one.made),
             alive: sum.alive.saturating_add(one.alive),
             bytes: sum.bytes.saturating_add(one.bytes),
@@ -318,13 +318,13 @@ impl Look {
         let later = self.last.as_ref().or_else(|| origins.space(self.space)).unwrap_or(births);
         let course = &later.course;
         let is_late = |at: u64, end: u64| at >= end / 4 * 3;
-        let goes_on = |kept: &Kept, all: Mapped| {
+        let goes_on = |kept: &Survival, all: Mapped| {
             let to_the_end = is_late(all.last, course.events) || is_late(all.last_ns, end_ns);
             kept.grows && to_the_end && all.unmapped_bytes <= all.bytes / 10
         };
         // By place, and by single stack: a wrapper may map for a caller that leaks and one that
         // does not.
-        let going_on = |kept: &HashMap<u32, Kept>, mapped: HashMap<u32, Mapped>| -> HashMap<u32, Kept> {
+        let going_on = |kept: &HashMap<u32, Survival>, mapped: HashMap<u32, Mapped>| -> HashMap<u32, Survival> {
             let kept = kept.iter().filter(|(by, kept)| mapped.get(by).is_some_and(|all| goes_on(kept, *all)));
             kept.map(|(by, kept)| (*by, *kept)).collect()
         };

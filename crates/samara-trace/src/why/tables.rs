@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, HashMap};
 use super::births::Births;
 use super::callers::Callers;
 use super::piece::{Act, Piece, known};
-use super::{BETWEEN, Between, Holding, Kept, Site};
+use super::{BETWEEN, Between, Holding, Site, Survival};
 use crate::event::{AreaRecord, EventKind};
 use crate::survey::Known;
 
 /// The memory of each site in the space.
-pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kept>) -> Vec<Holding> {
-    let held =
-        |(site, kept): (&u32, &Kept)| (*site, Holding { site: *site, areas: 0, bytes: kept.bytes, alive: kept.alive });
+pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Survival>) -> Vec<Holding> {
+    let held = |(site, kept): (&u32, &Survival)| {
+        (*site, Holding { site: *site, areas: 0, bytes: kept.bytes, alive: kept.alive })
+    };
     let mut all: BTreeMap<u32, Holding> = kept.iter().map(held).collect();
     for area in areas {
         // Every site of a piece is there.
@@ -105,12 +106,12 @@ pub(super) fn shown(births: &Births, areas: &[AreaRecord], sites: &[Site]) -> Kn
 
 /// How much of its mapped memory is still there: for each site, and for each group of sites that
 /// `place` maps to one number.
-pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> [HashMap<u32, Kept>; 2] {
-    let mut sites: HashMap<u32, Kept> = HashMap::new();
+pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> [HashMap<u32, Survival>; 2] {
+    let mut sites: HashMap<u32, Survival> = HashMap::new();
     let mut alive: Vec<Mapping> = Vec::new();
     for (span, piece) in births.pieces.iter() {
         let Act { site, event, ns, .. } = piece.made;
-        let kept = sites.entry(site).or_insert(Kept { made: 0, alive: 0, bytes: 0, grows: false });
+        let kept = sites.entry(site).or_insert(Survival { made: 0, alive: 0, bytes: 0, grows: false });
         kept.bytes = kept.bytes.saturating_add((span.last - span.first).saturating_add(1));
         alive.push(Mapping { by: site, event, ns, at: piece.at });
     }
@@ -121,9 +122,9 @@ pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> 
             kept.alive = mappings.len() as u64;
         }
     }
-    let mut places: HashMap<u32, Kept> = HashMap::new();
+    let mut places: HashMap<u32, Survival> = HashMap::new();
     for (site, kept) in &sites {
-        let all = places.entry(place(*site)).or_insert(Kept { made: 0, alive: 0, bytes: 0, grows: false });
+        let all = places.entry(place(*site)).or_insert(Survival { made: 0, alive: 0, bytes: 0, grows: false });
         (all.alive, all.bytes) = (all.alive + kept.alive, all.bytes.saturating_add(kept.bytes));
     }
     for (site, mappings) in &births.course.mapped {
@@ -155,7 +156,7 @@ struct Mapping {
 
 /// Sets `grows` for those that went on up to `now`, a number of events and a time. `alive` is
 /// grouped by maker, and ordered within a group.
-fn grow(all: &mut HashMap<u32, Kept>, alive: &[Mapping], now: (u64, u64)) {
+fn grow(all: &mut HashMap<u32, Survival>, alive: &[Mapping], now: (u64, u64)) {
     for mappings in alive.chunk_by(|a, b| a.by == b.by) {
         let by_events = in_each_quarter(mappings.iter().map(|mapping| mapping.at), now.0);
         let grows = by_events || in_each_quarter(mappings.iter().map(|mapping| mapping.ns), now.1);

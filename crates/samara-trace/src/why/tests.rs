@@ -301,7 +301,7 @@ fn what_is_never_unmapped_is_told_as_long_as_it_goes_on() {
     assert_eq!(why.verdicts.len(), 1, "{:#?}", why.verdicts);
     let verdict = &why.verdicts[0];
     assert_eq!((verdict.kind, verdict.areas, verdict.bytes), (VerdictKind::Leaked, 100, 100 * PAGE));
-    assert_eq!(verdict.parts[0].kept, Some(Kept { made: 100, alive: 100, bytes: 100 * PAGE, grows: true }));
+    assert_eq!(verdict.parts[0].kept, Some(Survival { made: 100, alive: 100, bytes: 100 * PAGE, grows: true }));
     // A long time without another one: it was a start.
     for _ in 0..400 {
         world.map(9000, 9002, 1);

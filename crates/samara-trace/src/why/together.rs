@@ -17,13 +17,13 @@ use crate::survey::size;
 /// one's boundaries.
 const FEW_FLAGS: u64 = 10;
 
-type Found = BTreeMap<Cause, Evidence>;
+type ByCause = BTreeMap<Cause, Evidence>;
 
 /// Joins the evidence of areas that are kept apart by a reason.
-pub(super) fn join(found: &mut Found, areas: &[AreaRecord]) {
+pub(super) fn join(found: &mut ByCause, areas: &[AreaRecord]) {
     let all = mem::take(found);
     let is_apart = |cause: &Cause| cause.kind == VerdictKind::KeptApart && cause.pattern.is_none();
-    let (apart, others): (Found, Found) = all.into_iter().partition(|(cause, _)| is_apart(cause));
+    let (apart, others): (ByCause, ByCause) = all.into_iter().partition(|(cause, _)| is_apart(cause));
     let mut apart = places(flags(apart));
     let sizes: HashMap<u64, u64> = areas.iter().map(|area| (area.start, size(area))).collect();
     for seen in apart.values_mut() {
@@ -35,7 +35,7 @@ pub(super) fn join(found: &mut Found, areas: &[AreaRecord]) {
 
 /// Joins causes that differ only in the flags that keep areas apart: if one place sets several
 /// flags, it cuts memory into areas of several kinds, and that is one cause.
-fn flags(found: Found) -> Found {
+fn flags(found: ByCause) -> ByCause {
     // With another reason beside them, they are another cause.
     let is_alone = |cause: &Cause| reason_name(&cause.reason) == "flags" && reasons(&cause.reason).count() == 1;
     let key = |cause: &Cause| (cause.by, cause.inferred);
@@ -44,7 +44,7 @@ fn flags(found: Found) -> Found {
         let times = most.entry(key(cause)).or_default();
         *times = seen.times.max(*times);
     }
-    let mut all = Found::new();
+    let mut all = ByCause::new();
     let mut joined: BTreeMap<(u32, bool), (Flags, Evidence)> = BTreeMap::new();
     for (cause, seen) in found {
         // A few may lie beside memory that has to do with others.
@@ -68,13 +68,13 @@ fn flags(found: Found) -> Found {
 
 /// Joins causes that differ only in the place, if at least half of the areas of one are areas of
 /// the other too: two places that give memory three protections in turn are one cause.
-fn places(found: Found) -> Found {
+fn places(found: ByCause) -> ByCause {
     let mut by_reason: BTreeMap<Cause, Vec<(u32, Evidence)>> = BTreeMap::new();
     for (cause, seen) in found {
         let by = cause.by;
         by_reason.entry(Cause { by: 0, ..cause }).or_default().push((by, seen));
     }
-    let mut all = Found::new();
+    let mut all = ByCause::new();
     for (reason, mut of_places) in by_reason {
         of_places.sort_by_key(|(by, seen)| (Reverse(seen.areas.len()), *by));
         // The place whose evidence an area is in.

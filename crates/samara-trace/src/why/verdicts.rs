@@ -11,7 +11,7 @@ use super::callers::Callers;
 use super::evidence::{Cause, Evidence, LEAST};
 use super::joins::sides;
 use super::piece::{Act, NOT_RECORDED, Piece, known, last};
-use super::{Kept, Role, Verdict, VerdictKind};
+use super::{Role, Survival, Verdict, VerdictKind};
 use super::{advice, stacks, together};
 use crate::event::AreaRecord;
 use crate::file::{flag_words, reasons};
@@ -42,7 +42,7 @@ struct Scene<'a> {
     later: &'a Births,
     callers: &'a Callers,
     found: BTreeMap<Cause, Evidence>,
-    leaking: &'a [HashMap<u32, Kept>; 2],
+    leaking: &'a [HashMap<u32, Survival>; 2],
     /// Areas of files that lie in pieces ([`pieces`]).
     in_pieces: HashSet<u64>,
     /// Files that have executable areas.
@@ -57,8 +57,8 @@ pub(super) fn all(
     areas: &[AreaRecord],
     [births, later]: [&Births; 2],
     callers: &Callers,
-    kept: &[HashMap<u32, Kept>; 2],
-    leaking: &[HashMap<u32, Kept>; 2],
+    kept: &[HashMap<u32, Survival>; 2],
+    leaking: &[HashMap<u32, Survival>; 2],
 ) -> (Vec<Verdict>, u64) {
     let in_pieces = pieces(areas).iter().flat_map(|pieces| &pieces.areas).map(|area| area.start).collect();
     let code = areas.iter().filter(|a| a.inode != 0 && a.perms & 4 != 0).map(|a| (a.dev, a.inode)).collect();
@@ -506,7 +506,7 @@ impl<'a> Scene<'a> {
         let mut explained: HashSet<u64> = self.found.iter().flat_map(of).collect();
         let in_found: HashSet<u64> = self.found.values().flat_map(|seen| seen.areas.iter().copied()).collect();
         let total = self.areas.iter().map(size).fold(0, u64::saturating_add);
-        let leaking = |kept: &&Kept| kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
+        let leaking = |kept: &&Survival| kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
         // A place as a whole, or else a single stack that leads to it.
         let [places, sites] = self.leaking;
         let of = |site: u32| {
@@ -514,7 +514,7 @@ impl<'a> Scene<'a> {
             let of_place = places.get(&place).filter(leaking).map(|kept| (place, *kept));
             of_place.or_else(|| sites.get(&site).filter(leaking).map(|kept| (site, *kept)))
         };
-        let mut areas: BTreeMap<u32, (Kept, Vec<&AreaRecord>)> = BTreeMap::new();
+        let mut areas: BTreeMap<u32, (Survival, Vec<&AreaRecord>)> = BTreeMap::new();
         for area in self.areas {
             let site = self.maker(area.start).map(|act| act.site).filter(|site| *site != 0);
             if let Some((by, kept)) = site.and_then(of) {
@@ -540,7 +540,7 @@ impl<'a> Scene<'a> {
             // Several stacks of one place are one cause.
             let by = areas.first().and_then(|area| self.maker(area.start));
             let seen = self.evidence(VerdictKind::Leaked, None, "", by, false);
-            seen.kept = Some(seen.kept.map_or(kept, |all| Kept {
+            seen.kept = Some(seen.kept.map_or(kept, |all| Survival {
                 made: all.made + kept.made,
                 alive: all.alive + kept.alive,
                 bytes: all.bytes.saturating_add(kept.bytes),

@@ -240,7 +240,15 @@ fn a_process_that_has_gone_is_found() {
 fn segment() -> What {
     let prot = (libc::PROT_READ | libc::PROT_EXEC) as u32;
     let (flags, name) = (libc::MAP_PRIVATE as u32, b"/bin/true".to_vec());
-    What::Area(Box::new(Shown { start: 0x40_0000, end: 0x40_1000, inode: 1, prot, flags, name, ..Shown::default() }))
+    What::Area(Box::new(ShownArea {
+        start: 0x40_0000,
+        end: 0x40_1000,
+        inode: 1,
+        prot,
+        flags,
+        name,
+        ..ShownArea::default()
+    }))
 }
 
 /// A load without records of areas, because events were opened meanwhile, is not a program without
