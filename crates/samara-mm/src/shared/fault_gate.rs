@@ -281,3 +281,27 @@ impl Marks {
         self.blocks.iter().chain([&self.wide]).all(|mark| mark.0.load(Ordering::Acquire) == 0)
     }
 }
+
+/// A range that is about to change, marked until this is dropped.
+pub(crate) struct Marked<'a> {
+    marks: &'a Marks,
+    range: &'a ChangeRange,
+    change: Changing,
+}
+
+impl<'a> Marked<'a> {
+    #[inline]
+    pub(crate) fn raise(marks: &'a Marks, range: &'a ChangeRange, change: Changing) -> Self {
+        range.set(change);
+        marks.raise(change);
+        Marked { marks, range, change }
+    }
+}
+
+impl Drop for Marked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.marks.lower(self.change);
+        self.range.clear();
+    }
+}

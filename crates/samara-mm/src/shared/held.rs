@@ -18,7 +18,7 @@ use crate::area::Backing;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
-use crate::shared::fault_gate::{Changing, FaultRecord};
+use crate::shared::fault_gate::{Changing, FaultRecord, Marked};
 use crate::shared::range_lock::{self, Before, Mode, Request, Spans, Turn};
 use crate::shared::record::{CallRecord, Work};
 use crate::shared::wait::{Event, Wait};
@@ -44,7 +44,7 @@ pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wa
     pub(crate) record: &'s CallRecord<B, W>,
     /// When `mark` stops waiting for faults.
     deadline: Option<Duration>,
-    marked: [Option<Changing>; 2],
+    marked: [Option<Marked<'s>>; 2],
     /// The record's `work`, while it is taken out (RECORD-2).
     work: Vec<Work<B>>,
 }
@@ -91,7 +91,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         record: &'s CallRecord<B, W>,
         deadline: Option<Duration>,
     ) -> Self {
-        Held { shared, record, deadline, marked: [None; 2], work: Vec::new() }
+        Held { shared, record, deadline, marked: [None, None], work: Vec::new() }
     }
 
     /// Takes the range lock on `span` without waiting. The caller has locked the leaf's parent, and
@@ -201,17 +201,13 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         self.work.first_mut()
     }
 
-    /// Marks the ranges that are about to change, and waits for the faults there until its
+    /// Marks the ranges that are about to change, once, and waits for the faults there until its
     /// deadline.
     #[inline]
     pub(crate) fn mark(&mut self, changes: [Option<Changing>; 2]) -> Result<(), Errno> {
-        self.marked = changes;
-        for (range, change) in self.record.changes().into_iter().zip(changes) {
-            if let Some(change) = change {
-                range.set(change);
-                self.shared.marks.raise(change);
-            }
-        }
+        let (marks, [first, second]) = (&self.shared.marks, self.record.changes());
+        let mark = |range, change: Option<Changing>| change.map(|change| Marked::raise(marks, range, change));
+        self.marked = [mark(first, changes[0]), mark(second, changes[1])];
         // Looks at each record until it is free once: later announcements give way (FAULT-1). So
         // threads that retry faults again and again do not starve the call.
         let is_free = |record: &FaultRecord| changes.iter().flatten().all(|change| record.is_free(*change));
@@ -235,12 +231,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
             work.end(self.shared.map.number);
             *self.record.work.lock() = mem::take(&mut self.work);
         }
-        for (range, marked) in self.record.changes().into_iter().zip(mem::take(&mut self.marked)) {
-            if let Some(marked) = marked {
-                self.shared.marks.lower(marked);
-                range.clear();
-            }
-        }
+        self.marked = [None, None];
         self.shared.leave(self.record);
     }
 }

@@ -37,7 +37,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::{Credit, Since};
-use crate::shared::fault_gate::{ChangeRange, Changing, FaultRecord, Marks};
+use crate::shared::fault_gate::{Changing, FaultRecord, Marked};
 use crate::shared::held::{Held, IN_LINE};
 use crate::shared::links::map_of;
 use crate::shared::range_lock::{Mode, Spans};
@@ -126,30 +126,6 @@ impl Changed {
     /// Number of stores that make it.
     fn stores(self) -> usize {
         usize::from(!self.covers) + self.areas
-    }
-}
-
-/// A range that is about to change, marked until this is dropped.
-struct Marked<'a> {
-    marks: &'a Marks,
-    range: &'a ChangeRange,
-    change: Changing,
-}
-
-impl<'a> Marked<'a> {
-    #[inline]
-    fn raise(marks: &'a Marks, range: &'a ChangeRange, change: Changing) -> Self {
-        range.set(change);
-        marks.raise(change);
-        Marked { marks, range, change }
-    }
-}
-
-impl Drop for Marked<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.marks.lower(self.change);
-        self.range.clear();
     }
 }
 
