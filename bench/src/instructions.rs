@@ -12,7 +12,8 @@ use crate::mm::Number;
 use samara::search::{Level, force};
 use samara::{End, FencedDomain, GapQuery, RangeMap};
 use samara_mm::{
-    AddressSpace, Caller, Config, Errno, Layout, Linux, MapRequest, Plan, Prot, SharedAddressSpace, Sleep,
+    Access, AddressSpace, Caller, Config, Errno, Faulter, Layout, Linux, MapRequest, Plan, Prot, SharedAddressSpace,
+    Sleep,
 };
 use std::fmt::Write;
 use std::hint::black_box;
@@ -49,7 +50,7 @@ type Tree = RangeMap<u64, u64>;
 /// The counted code; returns the number of operations or entries.
 type Count = fn(&Data, &mut Tree) -> usize;
 
-const CASES: [(&str, Count); 20] = [
+const CASES: [(&str, Count); 22] = [
     ("lookup", |data, tree| {
         let (keys, want) = data.probes(1, OPS);
         assert_eq!(counted_lookup(tree, &keys), want);
@@ -140,6 +141,14 @@ const CASES: [(&str, Count); 20] = [
     ("brk_at_end", |_, _| {
         counted_shared_brk(&mut shared(AT_END).caller());
         2 * CALLS
+    }),
+    ("owner_fault", |data, _| {
+        counted_owner_fault(&mut lone(INSIDE), &data.picks(1, CALLS));
+        CALLS
+    }),
+    ("shared_fault", |data, _| {
+        counted_shared_fault(&mut shared(INSIDE).faulter(), &data.picks(1, CALLS));
+        CALLS
     }),
 ];
 
@@ -303,6 +312,22 @@ fn counted_shared_brk<F: FnMut(&Plan) -> Result<(), Errno>>(caller: &mut Caller<
     for _ in 0..CALLS {
         caller.brk(HEAP + 2 * PAGE).expect("room for the heap");
         caller.brk(HEAP + PAGE).expect("a heap that shrinks");
+    }
+}
+
+/// A read fault in a random area.
+#[inline(never)]
+fn counted_owner_fault(space: &mut AddressSpace<Number>, picks: &[Item]) {
+    for item in picks {
+        space.fault(area(item.0 / SLOT % AT_END).start, Access::Read).expect("an area that is read");
+    }
+}
+
+/// As [`counted_owner_fault`], with the guard.
+#[inline(never)]
+fn counted_shared_fault(faulter: &mut Faulter<'_, Number, FencedDomain, Sleep>, picks: &[Item]) {
+    for item in picks {
+        drop(faulter.fault(area(item.0 / SLOT % AT_END).start, Access::Read).expect("an area that is read"));
     }
 }
 

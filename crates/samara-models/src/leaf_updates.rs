@@ -3,9 +3,9 @@
 //! page later. Requests, marks and the gate are those of the crates; they are put together as
 //! `held` and `leaf` of samara-mm do it.
 //!
-//! Fails with: a thread that asks does not wait for the stages under way, or looks at the other
-//! requests before that; a stage that raises the marks of its range lock after it has left the
-//! leaf.
+//! Fails with: a stage that looks at the break before it looks at requests; a thread that asks does
+//! not wait for the stages under way, or looks at the other requests before that; a stage that
+//! raises the marks of its range lock after it has left the leaf.
 //!
 //! Not seen to fail: marks that are raised after the request, or lowered before it leaves: what is
 //! between them is waited for either way. A request that is held and comes by its number alone: it
@@ -16,6 +16,7 @@ use crate::fault_gate::{Changing, Marks};
 use crate::held_range::hold_after;
 use crate::node_body::Body;
 use crate::range_lock::{Request, Spans};
+use crate::sync::{AtomicU64, Ordering};
 use crate::writer_gate::{WriterGate, WriterRecord};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -39,6 +40,8 @@ struct Shared {
     request_marks: Marks,
     requests: [Request; 3],
     leaf: Mutex<()>,
+    /// The break, which a stage computes from a value that it has read before.
+    brk: AtomicU64,
     /// Watched: a read beside a write fails, and so do two writes.
     page: Body<u32>,
 }
@@ -50,6 +53,7 @@ impl Shared {
 
     fn change(&self) {
         self.page.set(self.page.read() + 1);
+        self.brk.store(self.brk.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     fn leave(&self, rank: usize) {
@@ -59,6 +63,7 @@ impl Shared {
 
     /// Whether it has changed the page.
     fn stage(&self, rank: usize, record: &WriterRecord<()>, holds: bool) -> bool {
+        let seen = self.brk.load(Ordering::Relaxed);
         let inside = self.gate.enter(record).expect("no thread closes the gate");
         let leaf = self.leaf.lock().unwrap();
         let mut others = self.requests.iter().enumerate().filter(|(other, _)| *other != rank);
@@ -66,8 +71,13 @@ impl Shared {
         if self.request_marks.may_meet(here) && others.any(|(_, other)| other.may_meet(Self::spans())) {
             return false;
         }
+        // After the look at requests.
+        if self.brk.load(Ordering::Relaxed) != seen {
+            return false;
+        }
         if !holds {
-            self.change();
+            self.page.set(self.page.read() + 1);
+            self.brk.store(seen + 1, Ordering::Relaxed);
             return true;
         }
         self.requests[rank].hold(Self::spans());
@@ -106,6 +116,7 @@ fn updates(name: &str, preemptions: usize, updates: &'static [Update]) {
             request_marks: Marks::new(),
             requests: Default::default(),
             leaf: Mutex::new(()),
+            brk: AtomicU64::new(0),
             page: Body::of(0),
         });
         let run = |rank: usize| {
@@ -124,6 +135,7 @@ fn updates(name: &str, preemptions: usize, updates: &'static [Update]) {
         own();
         others.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(shared.page.read() as usize, updates.len());
+        assert_eq!(shared.brk.load(Ordering::Relaxed) as usize, updates.len(), "a break is lost");
         assert!(shared.request_marks.are_lowered(), "nothing is left behind");
     });
 }

@@ -111,11 +111,12 @@ pub(crate) struct Misfits {
 }
 
 impl Misfits {
-    /// Counts a misfit. Whether it is the second in a row: then a third is likely.
+    /// Counts a misfit. Whether to regroup the leaves: at the second in a row, because then a third
+    /// is likely, and at the fourth, the eighth and so on, if that was not enough or not possible.
     pub(crate) fn count(&mut self, start: u64) -> bool {
         let number = if self.start == start { self.number.saturating_add(1) } else { 1 };
         *self = Misfits { start, number };
-        number == 2
+        number >= 2 && number.is_power_of_two()
     }
 }
 

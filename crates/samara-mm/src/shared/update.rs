@@ -12,8 +12,9 @@
 //!    (`fault_gate`).
 //! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
 //! 6. Publish: the links, the stores, then the sums.
-//! 7. Lower the marks, and release the range lock. If this was the second update in a row of the
-//!    same window that did not fit in one leaf, regroup the leaves, so that the third one fits.
+//! 7. Lower the marks, and release the range lock. If this was the second update in a row (or the
+//!    fourth, the eighth, ...) of the same window that did not fit in one leaf, regroup the leaves,
+//!    so that the next one fits.
 //!
 //! Most updates change one leaf of the tree. `update_near` tries that first (`leaf`, the fast
 //! path); the steps above are the fallback.

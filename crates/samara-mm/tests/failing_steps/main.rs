@@ -27,7 +27,7 @@ use crate::family::Family;
 use crate::rng::Rng;
 use crate::work::{Counts, work};
 use crate::world::PAGE;
-use samara_mm::{Event, Fenced, FencedDomain, Reclaim, SleepEvent};
+use samara_mm::{Event, Fenced, Reclaim, SleepEvent};
 use std::sync::Barrier;
 use std::time::Duration;
 
@@ -42,13 +42,10 @@ fn setting(name: &str, by_default: u64) -> u64 {
     std::env::var(name).ok().and_then(|set| set.parse().ok()).unwrap_or(by_default)
 }
 
-/// Makes what the process keeps for as many threads and spaces as ever meet here: domains and their
-/// records of readers, and the table of `parking_lot`.
+/// Makes what the process keeps for as many threads as ever meet here: records of readers, and the
+/// table of `parking_lot`.
 fn warm_up() {
     drop((0..64).map(|_| Fenced.reader()).collect::<Vec<_>>());
-    let domains: Vec<_> = (0..64).map(|_| FencedDomain::new()).collect();
-    domains.iter().for_each(|domain| drop((0..16).map(|_| domain.reader()).collect::<Vec<_>>()));
-    drop(domains);
     let all = Barrier::new(16);
     std::thread::scope(|scope| {
         let park = || {

@@ -539,3 +539,26 @@ fn a_break_that_moves_while_a_call_waits() {
     }
     assert!(in_leaf > 0, "both calls were made in a leaf");
 }
+
+/// Moves of the break that did not fit in a leaf while the space was one leaf are made in a leaf
+/// once it has grown, wherever the heap lies in its leaf.
+#[test]
+fn a_heap_whose_space_grows() {
+    for below in 1..if cfg!(miri) { 2 } else { 30 } {
+        let mut one = AddressSpace::<FileId>::new(Config::default());
+        one.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+        let space = SharedAddressSpace::<FileId>::from_space(one, FencedDomain::new()).unwrap();
+        let mut moves = space.caller();
+        let mut up_and_down = |calls: u64| (0..calls).for_each(|i| drop(moves.brk(HEAP + (1 + i % 3) * PAGE).unwrap()));
+        up_and_down(6);
+        for i in 1..100 {
+            let at = if i < below { HEAP - (i + 1) * 4 * PAGE } else { HEAP + (i + 1) * 64 * PAGE };
+            space.map(&MapRequest::anonymous(at, PAGE, Prot::READ)).unwrap();
+        }
+        let before = space.statistics();
+        up_and_down(100);
+        let after = space.statistics();
+        let in_leaf = after.leaf - before.leaf;
+        assert!(in_leaf >= 90, "{in_leaf} of {} with {below} areas below", after.ranged - before.ranged);
+    }
+}

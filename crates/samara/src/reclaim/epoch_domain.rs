@@ -190,10 +190,10 @@ impl<B> Domain<B> {
 }
 
 impl<B: Barriers> Domain<B> {
-    /// Whether no guard is left, as far as this thread knows.
-    pub(crate) fn is_idle(&self) -> bool {
-        // Relaxed: a hint.
-        self.records().all(|record| record.active.load(Ordering::Relaxed) == 0)
+    /// Whether no registration and no guard is left.
+    pub(crate) fn is_unused(&self) -> bool {
+        // Acquire: pairs with the Release in `release`.
+        self.records().all(|record| !record.taken.load(Ordering::Acquire))
     }
 
     /// A stamp for the nodes that were unlinked before the call.

@@ -2,35 +2,34 @@
 //! nothing that others take out. `epoch_domain` has the protocol; `membarrier` has the process's
 //! domain, by which a thread pins that has no reader.
 //!
-//! - **DOMAIN-1** A domain is never freed. When its value is dropped, the domain waits in [`FREE`]
-//!   for the next value. So registrations and guards may outlive their value: they hold up what the
-//!   next value's structures take out. A domain that still has a guard then is not used again.
-//! - **DOMAIN-2** `next` belongs to the thread that has taken the domain out of the list. Between
-//!   the push and that moment no thread writes it.
+//! - **DOMAIN-1** Dropping a value frees its domain if no record of it is taken. Then no
+//!   registration and no guard is left, and only the value could make others. Otherwise the domain
+//!   stays for ever, in [`GUARDED`].
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;
 use crate::reclaim::Reclaim;
 use crate::reclaim::epoch_domain::Domain;
 use crate::reclaim::membarrier::{Fenced, Kind, Membarrier, MembarrierGuard, MembarrierReader, MembarrierStamp};
-use crate::sync::{AtomicPtr, Cell, Ordering};
+use crate::sync::{AtomicPtr, Ordering};
 use crate::types::error::AllocError;
 use crate::types::try_box::try_box;
 use alloc::alloc::handle_alloc_error;
 use alloc::boxed::Box;
 use core::alloc::Layout;
 use core::fmt;
-use core::ptr;
+use core::ptr::{self, NonNull};
 
-/// [`Fenced`] with a domain of its own: a guard holds up only what is taken out of structures of
-/// the same value. For programs with many maps or address spaces, whose readers hold guards for
-/// long. The default of samara-mm's shared address spaces.
+/// [`Fenced`] with a domain of its own: a guard of a reader holds up only what is taken out of
+/// structures of the same value. For programs with many maps or address spaces, whose readers hold
+/// guards for long. The default of samara-mm's shared address spaces.
 ///
-/// Costs of guards and stamps are those of [`Fenced`]. A guard that is made without a reader
-/// ([`PinHere`](crate::PinHere)) holds up what all values take out, and what [`Fenced`] does.
+/// A guard costs as much as with [`Fenced`], a stamp two fences. A guard that is made without a
+/// reader ([`PinHere`](crate::PinHere)) holds up what all values take out, and what [`Fenced`]
+/// does.
 ///
-/// A value takes 256 bytes, and 128 for each reader; they are kept for later values when it is
-/// dropped. A child of `fork` behaves as with [`Membarrier`].
+/// A value takes 256 bytes, and 128 for each reader. They are freed with it, unless a reader or a
+/// guard outlives it. A child of `fork` behaves as with [`Membarrier`].
 ///
 /// # Examples
 /// ```
@@ -46,68 +45,30 @@ use core::ptr;
 /// # Ok::<(), samara::StoreError>(())
 /// ```
 pub struct FencedDomain {
-    owned: &'static Owned,
+    /// A pointer, and no reference: it may be freed.
+    owned: NonNull<Owned>,
 }
+
+// SAFETY: a domain may be used by any thread, and freed by the last one.
+unsafe impl Send for FencedDomain {}
+// SAFETY: as above.
+unsafe impl Sync for FencedDomain {}
 
 /// A stamp of a [`FencedDomain`]: a moment in its own domain, and in that of threads without a
 /// reader.
 #[derive(Debug)]
 pub struct FencedDomainStamp(MembarrierStamp, MembarrierStamp);
 
-/// A domain that one value has, or that is in the list of free ones.
+/// A domain.
 struct Owned {
     domain: Domain<Kind>,
-    next: Cell<*const Owned>,
+    /// The next one in `GUARDED`.
+    next: AtomicPtr<Owned>,
 }
 
-// SAFETY: DOMAIN-2: `next` has one owner at a time, and goes from one to the next by `FREE`.
-unsafe impl Sync for Owned {}
-
-/// The domains that no value has.
-static FREE: AtomicPtr<Owned> = AtomicPtr::new(ptr::null_mut());
-/// Those that still had a guard then, so that they are not lost to leak checkers.
+/// The domains that had a registration or a guard when their value was dropped. Leak checkers find
+/// them here.
 static GUARDED: AtomicPtr<Owned> = AtomicPtr::new(ptr::null_mut());
-
-/// Takes a free domain, or makes one.
-fn take() -> Result<&'static Owned, AllocError> {
-    // Takes the whole list, so that its first domain can be looked at. Acquire: pairs with the
-    // Release in `put`.
-    let first = FREE.swap(ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: DOMAIN-1: domains are never freed.
-    let Some(owned) = (unsafe { first.as_ref() }) else {
-        let fresh = try_box(Owned { domain: Domain::new(Kind::new(false)), next: Cell::new(ptr::null()) })?;
-        return Ok(Box::leak(fresh));
-    };
-    let rest = owned.next.get();
-    owned.next.set(ptr::null());
-    // SAFETY: as above.
-    if let Some(rest) = unsafe { rest.as_ref() } {
-        put(&FREE, rest);
-    }
-    Ok(owned)
-}
-
-/// Puts domains, which the caller owns, into a list.
-fn put(all: &AtomicPtr<Owned>, first: &'static Owned) {
-    let list = ptr::from_ref(first).cast_mut();
-    // Release: pairs with the Acquire in `take`. Relaxed: what the head points to is not read here.
-    if all.compare_exchange(ptr::null_mut(), list, Ordering::Release, Ordering::Relaxed).is_ok() {
-        return;
-    }
-    let mut last = first;
-    // SAFETY: DOMAIN-1: domains are never freed. DOMAIN-2: the caller owns the list.
-    while let Some(next) = unsafe { last.next.get().as_ref() } {
-        last = next;
-    }
-    let mut head = all.load(Ordering::Relaxed);
-    loop {
-        last.next.set(head);
-        match all.compare_exchange_weak(head, list, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
-}
 
 impl FencedDomain {
     /// With a domain that no other value has. If there is no memory for it, the program ends.
@@ -121,11 +82,14 @@ impl FencedDomain {
     /// # Errors
     /// [`AllocError`].
     pub fn try_new() -> Result<Self, AllocError> {
-        take().map(|owned| FencedDomain { owned })
+        let owned = try_box(Owned { domain: Domain::new(Kind::new(false)), next: AtomicPtr::new(ptr::null_mut()) })?;
+        Ok(FencedDomain { owned: NonNull::from(Box::leak(owned)) })
     }
 
     fn own(&self) -> Membarrier {
-        Membarrier::of(&self.owned.domain)
+        // SAFETY: DOMAIN-1: the domain lives as long as this value, and as long as what the handle
+        // makes. No handle is kept.
+        unsafe { Membarrier::of(&self.owned.as_ref().domain) }
     }
 }
 
@@ -137,7 +101,22 @@ impl Default for FencedDomain {
 
 impl Drop for FencedDomain {
     fn drop(&mut self) {
-        put(if self.owned.domain.is_idle() { &FREE } else { &GUARDED }, self.owned); // DOMAIN-1
+        let owned = self.owned;
+        // SAFETY: DOMAIN-1: the domain is live, and freed only if nothing else has it. A domain in
+        // `GUARDED` is not touched again, but by those who still have it.
+        unsafe {
+            if owned.as_ref().domain.is_unused() {
+                return drop(Box::from_raw(owned.as_ptr()));
+            }
+            let mut head = GUARDED.load(Ordering::Relaxed);
+            loop {
+                owned.as_ref().next.store(head, Ordering::Relaxed); // nothing reads it
+                match GUARDED.compare_exchange_weak(head, owned.as_ptr(), Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => head = now,
+                }
+            }
+        }
     }
 }
 

@@ -16,9 +16,9 @@
 //! microseconds. A shared map asks for one stamp per 1,024 nodes that a writer takes out. Without
 //! Linux or `std`, [`Membarrier`] uses fences. [`Fenced`] always does, with one stamp per 64 nodes:
 //! it suits writers that store often. A guard of these three holds up what all structures of the
-//! process take out. A guard of a [`FencedDomain`] holds up only what structures of the same value
-//! take out. [`Quiescent`] suits a single thread, and programs that keep readers and writers apart
-//! by other means.
+//! process take out. A guard of a reader of a [`FencedDomain`] holds up only what structures of the
+//! same value take out. [`Quiescent`] suits a single thread, and programs that keep readers and
+//! writers apart by other means.
 //!
 //! Does not know trees or nodes: a writer that unlinks a node keeps it together with the stamp, and
 //! frees it.
