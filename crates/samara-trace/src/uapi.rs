@@ -4,6 +4,9 @@
 pub(crate) const MAP_SHARED: i32 = 1;
 pub(crate) const MAP_PRIVATE: i32 = 2;
 pub(crate) const MAP_SHARED_VALIDATE: i32 = 3;
+/// Since Linux 6.11.
+pub(crate) const MAP_DROPPABLE: i32 = 8;
+pub(crate) const MAP_TYPE: i32 = 0xf;
 pub(crate) const MAP_FIXED: i32 = 0x10;
 pub(crate) const MAP_LOCKED: i32 = 0x2000;
 pub(crate) const MAP_NORESERVE: i32 = 0x4000;
@@ -35,7 +38,7 @@ mod tests {
             ($($name:ident)*) => { $(assert_eq!(super::$name, libc::$name, stringify!($name));)* };
         }
         same! {
-            MAP_SHARED MAP_PRIVATE MAP_SHARED_VALIDATE MAP_FIXED MAP_LOCKED MAP_NORESERVE
+            MAP_SHARED MAP_PRIVATE MAP_SHARED_VALIDATE MAP_TYPE MAP_FIXED MAP_LOCKED MAP_NORESERVE
             MAP_POPULATE MAP_STACK MAP_FIXED_NOREPLACE MREMAP_FIXED SHM_REMAP MCL_FUTURE
             EFAULT EINVAL ENODEV ENOMEM ENOSYS EOPNOTSUPP SIGBUS SIGSEGV BUS_ADRERR
         }

@@ -16,10 +16,12 @@ pub enum Advice {
     /// Guards that are no areas: `madvise(MADV_GUARD_INSTALL)` in memory that stays accessible, in
     /// Linux from 6.13 on. Only for guards in private memory without a file, and only where the
     /// memory around them would be one area for sure, whatever was written. Locked memory is left
-    /// out, because the kernel refuses it; so are reservations (mapped without access, and with
-    /// `MAP_NORESERVE`), stacks of threads, which get their guards from the C library, and memory
-    /// that was there when a recording began. An installed guard discards what its pages hold, so
-    /// guards are left out that get access again, as far as the trace shows that.
+    /// out, because the kernel refuses it; so is memory that a child gets without its content
+    /// (`MADV_WIPEONFORK`), because the guards would go too; so are reservations (mapped without
+    /// access, and with `MAP_NORESERVE`), stacks of threads, which get their guards from the C
+    /// library, and memory that was there when a recording began. An installed guard discards what
+    /// its pages hold, so guards are left out that get access again, as far as the trace shows
+    /// that.
     GuardInstall {
         /// How many areas fewer there would be.
         fewer: u64,
@@ -89,16 +91,12 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births, later: 
     if stack.is_some_and(|stack| stacks::is_of_thread(births, stack.start, stack.end) == Some(true)) {
         return 0;
     }
-    // Neighbours that are locked or reserved are apart by that too.
-    let is_sure = births.pieces.get(guard.start).is_some_and(|(_, piece)| piece.takes_guards());
-    if !is_anonymous(guard) || !is_sure {
-        return 0;
-    }
-    // A page that gets access again may hold data.
     let own = |births: &Births| births.pieces.get(guard.start).map(|(_, piece)| **piece);
-    let made = own(births).map(|piece| piece.made);
-    let is_reopened = |piece: Piece| piece.is_reopened && Some(piece.made) == made;
-    if [births, later].into_iter().filter_map(own).any(is_reopened) {
+    let Some(made) = own(births).map(|piece| piece.made).filter(|_| is_anonymous(guard)) else { return 0 };
+    // Neighbours that are locked, reserved or wiped are apart by that too. A page that gets access
+    // again may hold data.
+    let is_unfit = |piece: &Piece| !piece.takes_guards() || piece.is_reopened;
+    if [births, later].into_iter().filter_map(own).filter(|piece| piece.made == made).any(|piece| is_unfit(&piece)) {
         return 0;
     }
     // A guard that was mapped by itself beside memory that was there: a policy may keep them apart.

@@ -2,7 +2,7 @@
 
 use samara_mm::linux;
 
-use super::tests::{MMAP, MREMAP, PAGE, World, area};
+use super::tests::{MADVISE, MMAP, MREMAP, PAGE, World, area};
 use super::*;
 use crate::event::{EventKind, StepKind};
 
@@ -27,6 +27,14 @@ impl World {
         let kept = kept.into_iter().filter(|a| to * PAGE <= a.start && a.end < start * PAGE);
         let areas = [area(to, end_to, 3)].into_iter().chain(kept).collect();
         self.event(EventKind::Call, Some(MREMAP), 0, args, plan, (to, end), areas);
+    }
+
+    /// Advice on memory of 400 pages, whose areas stay.
+    fn advise_all(&mut self, advice: u64) {
+        let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), 1000, 1400)];
+        let args = [1000 * PAGE, 400 * PAGE, advice, 0, 0, 0];
+        let areas = self.areas();
+        self.event(EventKind::Call, Some(MADVISE), 0, args, plan, (1000, 1400), areas);
     }
 
     /// 100 guards of a page in memory of 400 pages.
@@ -77,6 +85,32 @@ fn guards_are_installed_where_the_kernel_takes_them() {
     let areas = mapped.areas();
     found.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
     assert_eq!(advice(&found), []);
+}
+
+/// A child would get the memory without the guards (MADV_WIPEONFORK, MAP_DROPPABLE).
+#[test]
+fn guards_are_not_installed_in_memory_that_is_wiped() {
+    const WIPEONFORK: u64 = 18;
+    const KEEPONFORK: u64 = 19;
+    const DROPPABLE: u64 = 8;
+    let sure = [Advice::GuardInstall { fewer: 200 }];
+    let mut world = World::new();
+    world.map(1000, 1400, 3);
+    world.advise_all(WIPEONFORK);
+    world.guards();
+    assert_eq!(advice(&world), []);
+    world.advise_all(KEEPONFORK);
+    assert_eq!(advice(&world), sure);
+    // Advice that comes later counts too.
+    let look = world.look();
+    world.advise_all(WIPEONFORK);
+    assert!(world.why_of(&look).verdicts.iter().all(|verdict| verdict.advice.is_empty()));
+    let mut world = World::new();
+    let args = [0, 400 * PAGE, 3, 0x20 | DROPPABLE, 0, 0];
+    let plan = vec![World::step(StepKind::Mapped, 1000, 1400)];
+    world.event(EventKind::Call, Some(MMAP), 0, args, plan, (1000, 1400), vec![area(1000, 1400, 3)]);
+    world.guards();
+    assert_eq!(advice(&world), []);
 }
 
 /// Advice counts what would join. On Linux 6.18, programs that did the same with installed guards

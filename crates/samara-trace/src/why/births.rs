@@ -25,10 +25,12 @@ const PIECES: u64 = 1 << 20;
 /// Most sites.
 const SITES: usize = 1 << 16;
 
-/// Whether memory mapped with this protection and these flags is locked, or reserves addresses.
+/// Whether memory mapped with this protection and these flags is locked, reserves addresses, or may
+/// lose its content at any time.
 fn is_special(prot: u64, flags: u64) -> bool {
     let has = |flag: i32| flags & flag as u64 != 0;
-    has(uapi::MAP_LOCKED) || (prot == 0 && has(uapi::MAP_NORESERVE))
+    let is_droppable = flags & uapi::MAP_TYPE as u64 == uapi::MAP_DROPPABLE as u64;
+    is_droppable || has(uapi::MAP_LOCKED) || (prot == 0 && has(uapi::MAP_NORESERVE))
 }
 
 /// In the argument of `mlockall`.

@@ -21,6 +21,9 @@ pub(super) const FOUND: u64 = 1 << 63;
 /// Advice on huge pages.
 const HUGEPAGE: u64 = Advice::HugePage as u64;
 const NOHUGEPAGE: u64 = Advice::NoHugePage as u64;
+/// Advice on what a child gets.
+const WIPEONFORK: u64 = Advice::WipeOnFork as u64;
+const KEEPONFORK: u64 = Advice::KeepOnFork as u64;
 
 /// An event, as far as pieces remember it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +68,12 @@ pub(super) struct Piece {
     pub(super) has_unsure_policy: bool,
     /// The event that mapped the memory in whose place it was mapped, by the same call.
     pub(super) over: Option<u64>,
-    /// It was mapped locked, or only to reserve addresses.
+    /// It was mapped locked, only to reserve addresses, or so that its content may go at any time
+    /// (`MAP_DROPPABLE`).
     pub(super) is_special: bool,
+    /// A child gets it without its content (`MADV_WIPEONFORK`), and without guards that are
+    /// installed in it.
+    pub(super) is_wiped: bool,
     /// Its protection. `None`: not known.
     pub(super) access: Option<u8>,
     /// A call took its access, and a later one gave it access again.
@@ -86,6 +93,7 @@ impl Piece {
             has_unsure_policy: false,
             over: None,
             is_special: false,
+            is_wiped: false,
             access: None,
             is_reopened: false,
         }
@@ -98,7 +106,7 @@ impl Piece {
 
     /// Whether guard pages can be installed in it, for sure.
     pub(super) fn takes_guards(&self) -> bool {
-        self.is_observed() && !self.is_special && self.locked.is_none()
+        self.is_observed() && !self.is_special && !self.is_wiped && self.locked.is_none()
     }
 
     /// The event that mapped the memory that it is part of, or was put into.
@@ -111,6 +119,9 @@ impl Piece {
         match call {
             "madvise" if args[2] == HUGEPAGE => Piece { asked: Some(act), ..self },
             "madvise" if args[2] == NOHUGEPAGE => Piece { flagged: Some(act), asked: None, ..self },
+            "madvise" if matches!(args[2], WIPEONFORK | KEEPONFORK) => {
+                Piece { flagged: Some(act), is_wiped: args[2] == WIPEONFORK, ..self }
+            }
             // Of a userfaultfd.
             "close" => Piece { flagged: Some(act), ..self },
             _ => match row_of(call).map_or(Sets::Any, |row| row.sets) {
