@@ -9,11 +9,12 @@
 //!   one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU64;
 
 use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
 use super::joins::widens;
-use super::piece::{Act, FOUND, Piece};
+use super::piece::{Act, FOUND, Kind, Piece, object};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind, UNSURE};
 use crate::file::{Place, Replay, Space, call_name, span};
 use crate::held::{Held, Meter};
@@ -102,6 +103,17 @@ pub(super) struct Freed {
     pub(super) by: Act,
     /// The memory there was one area with the memory on both sides.
     pub(super) is_inner: bool,
+    /// What was there, if all of it was of one kind.
+    pub(super) was: Option<Was>,
+}
+
+/// Memory of one kind that is no longer there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Was {
+    pub(super) kind: Kind,
+    /// The events that mapped it: of the first part and of the last one. Those between are in
+    /// order.
+    pub(super) roots: [u64; 2],
 }
 
 /// How often a site mapped something in a space, and how many events the space had had at the last
@@ -475,6 +487,7 @@ impl Births {
             _ => {}
         }
         let mut split = None;
+        let is_unreserved = name == Some("mmap") && event.args[3] & uapi::MAP_NORESERVE as u64 != 0;
         let is_special = self.locks_new || (name == Some("mmap") && is_special(event.args[2], event.args[3]));
         for step in &event.plan {
             let Step { start, end, .. } = *step;
@@ -484,12 +497,16 @@ impl Births {
             let Some(range) = span(start, end) else { continue };
             match step.kind {
                 StepKind::Mapped => {
+                    let area = event.areas.partition_point(|area| area.end <= start);
+                    let object = event.areas.get(area).map_or(0, object);
                     let piece = match moved {
-                        Some(piece) => Piece { moved: Some(act), ..piece },
+                        Some(piece) => Piece { moved: Some(act), object, ..piece },
                         None => Piece {
+                            object,
+                            is_unreserved,
                             over: over
                                 .filter(|(old, _): &(Span, u64)| old.intersect(&range).is_some())
-                                .map(|(_, root)| root),
+                                .and_then(|(_, root)| NonZeroU64::new(root)),
                             is_special,
                             access: (name == Some("mmap")).then_some(event.args[2] as u8 & ACCESS),
                             ..Piece::new(act, self.course.events)
@@ -510,6 +527,7 @@ impl Births {
                 StepKind::Unmapped => {
                     // Of a split area both sides stay.
                     let is_inner = split == Some(start) || widens(self, range);
+                    let was = self.was(range);
                     over = self.pieces.range(range).next().map(|(_, piece)| (range, piece.root()));
                     let gone = |piece: samara::Displaced<'_, u64, Held<Piece>>| {
                         let bytes = (piece.span.last - piece.span.first).saturating_add(1);
@@ -519,7 +537,7 @@ impl Births {
                     };
                     self.pieces.clear_range(range, gone).map_err(|_| AllocError)?;
                     self.unmap_stacks(range);
-                    let freed = Freed { by: act, is_inner };
+                    let freed = Freed { by: act, is_inner, was };
                     self.freed.insert_merging(range, freed, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
                 StepKind::Changed(_) => {
@@ -543,6 +561,22 @@ impl Births {
             }
         }
         self.reconcile(event, act, event.kind == EventKind::Learnt)
+    }
+
+    /// What is in a range, if all of it is of one kind, and its parts were mapped in ascending or
+    /// descending order.
+    fn was(&self, range: Span) -> Option<Was> {
+        let mut all = self.pieces.range(range).map(|(_, piece)| (piece.kind(), piece.root()));
+        let (kind, first) = all.next()?;
+        let (mut last, mut rises, mut falls) = (first, false, false);
+        for (other, root) in all {
+            if other != kind {
+                return None;
+            }
+            (rises, falls) = (rises || last < root, falls || root < last);
+            last = root;
+        }
+        (!rises || !falls).then_some(Was { kind, roots: [first, last] })
     }
 
     /// Makes the pieces in the event's window match its areas. If the event `grows` an area, the
@@ -569,7 +603,7 @@ impl Births {
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
                 let number = if found { FOUND | area.start } else { made.event };
                 let piece = Piece::new(Act { event: number, ..made }, at_made);
-                self.put(gap, Piece { access: Some(area.perms & ACCESS), ..piece })?;
+                self.put(gap, Piece { access: Some(area.perms & ACCESS), object: object(area), ..piece })?;
             }
         }
         match span(at, end) {

@@ -243,6 +243,77 @@ fn holes_of_other_memory_join_nothing() {
     holes(&|world, at| world.map_file((at, at + 1), 3, "/data/log", 0, "backing"), &[0], 0);
 }
 
+/// What was unmapped had been cut off before the memory above the hole was mapped.
+#[test]
+fn holes_between_mappings_of_one_kind_count() {
+    let holes = |map: &dyn Fn(&mut World, u64), order: &[u64], would_go: u64| {
+        let mut world = World::new();
+        for i in order {
+            map(&mut world, 1000 + i * 8);
+        }
+        is(&world, (VerdictKind::Fragmented, None), (50, 49, would_go));
+    };
+    let up: Vec<u64> = (0..50).collect();
+    let down: Vec<u64> = up.iter().rev().copied().collect();
+    let turns: Vec<u64> =
+        up.iter().filter(|i| **i % 2 == 0).chain(up.iter().filter(|i| **i % 2 == 1)).copied().collect();
+    // The end of each mapping, before the next one; that in two parts; and an end that reaches into
+    // the next one.
+    let end = |world: &mut World, at: u64| {
+        world.map(at, at + 8, 3);
+        world.unmap(at + 6, at + 8);
+    };
+    holes(&end, &up, 49);
+    holes(&end, &down, 49);
+    // Every second one is mapped between two others, and joins only one of them.
+    holes(&end, &turns, 25);
+    let parts = |world: &mut World, at: u64| {
+        world.map(at, at + 8, 3);
+        world.unmap(at + 7, at + 8);
+        world.unmap(at + 6, at + 7);
+    };
+    holes(&parts, &up, 49);
+    let beyond = |world: &mut World, at: u64| {
+        world.map(at, at + 10, 3);
+        world.unmap(at + 6, at + 10);
+    };
+    holes(&beyond, &up, 49);
+    // A mapping by itself, of the same kind or of another.
+    for (perms, would_go) in [(3, 49), (1, 0)] {
+        let other = |world: &mut World, at: u64| {
+            world.map(at, at + 6, 3);
+            world.map(at + 6, at + 8, perms);
+            world.unmap(at + 6, at + 8);
+        };
+        holes(&other, &up, would_go);
+    }
+    // Memory beside the hole that came later, and is charged in another way.
+    let mut later = World::new();
+    later.map(1000, 1400, 3);
+    for at in (0..50).map(|i| 1000 + i * 8) {
+        later.unmap(at + 2, at + 4);
+        let plan = vec![World::step(StepKind::Mapped, at + 2, at + 3)];
+        let args = [0, PAGE, 3, 0x4022, 0, 0];
+        let areas = vec![AreaRecord { apart: "accounting".to_owned(), ..area(at + 2, at + 3, 3) }];
+        later.event(EventKind::Call, Some(MMAP), 0, args, plan, (at + 2, at + 3), areas);
+    }
+    let of_holes = later.why().verdicts.into_iter().find(|v| v.kind == VerdictKind::Fragmented).unwrap();
+    assert_eq!((of_holes.times, of_holes.would_go), (50, 0));
+    // Of one file, and of files in turn.
+    let file = |world: &mut World, at: u64| {
+        world.map_file((at, at + 8), 11, "/memfd:m (deleted)", at, "");
+        world.unmap(at + 6, at + 8);
+    };
+    holes(&file, &up, 49);
+    holes(&file, &turns, 49);
+    let files = |world: &mut World, at: u64| {
+        world.map_file((at, at + 6), 11, "/memfd:m (deleted)", at, "");
+        world.map_file((at + 6, at + 8), 11, "/memfd:n (deleted)", at + 6, "backing");
+        world.unmap(at + 6, at + 8);
+    };
+    holes(&files, &up, 0);
+}
+
 /// Pieces of a file that the kernel placed: a leak where they come up to the end, else their order.
 #[test]
 fn pieces_that_are_never_unmapped_are_a_leak() {

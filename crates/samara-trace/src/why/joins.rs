@@ -4,12 +4,17 @@
 use samara::Span;
 
 use super::births::Births;
-use super::piece::{FOUND, Piece, may_differ_in_policy};
+use super::piece::{FOUND, Kind, Piece, may_differ_in_policy};
 use crate::event::AreaRecord;
 
 /// The event that mapped the memory that a piece is part of; 0 if it was there.
 fn mapped(piece: &Piece) -> u64 {
-    Some(piece.root()).filter(|root| root & FOUND == 0).unwrap_or(0)
+    seen(piece.root())
+}
+
+/// The event, if it was seen; 0 if the memory was there.
+fn seen(root: u64) -> u64 {
+    Some(root).filter(|root| root & FOUND == 0).unwrap_or(0)
 }
 
 /// Whether the memory on both sides of an address would have joined. `None`: not known, because the
@@ -54,6 +59,40 @@ pub(super) fn widens(births: &Births, range: Span) -> bool {
     starts.skip(1).all(|at| is_one(births, at))
 }
 
+/// Whether what was unmapped in a hole would be one area with the memory on both sides, had it
+/// stayed. `false` if that is not known. Places instead of sites decide. Shared memory joins
+/// whenever it was mapped.
+pub(super) fn closes(births: &Births, hole: Span, is_shared: bool, place: impl Fn(u32) -> u32) -> bool {
+    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let sides = (hole.first.checked_sub(1).and_then(piece), hole.last.checked_add(1).map(|at| (at, piece(at))));
+    let (Some(low), Some((end, Some(high)))) = sides else { return false };
+    let kind = low.kind().by_place(&place);
+    let is_kind = |other: Kind| other.by_place(&place) == kind;
+    if !is_kind(high.kind()) {
+        return false;
+    }
+    let mut roots = vec![low.root()];
+    for (_, freed) in births.freed.range(hole) {
+        let Some(was) = freed.was.filter(|was| is_kind(was.kind)) else { return false };
+        roots.extend(was.roots);
+    }
+    roots.push(high.root());
+    roots.dedup();
+    let Some(order) = roots.get(1).map(|_| roots.iter().map(|root| seen(*root)).collect::<Vec<u64>>()) else {
+        return true;
+    };
+    // Of memory that was there, other reasons are not known.
+    if kind.is_moved() || order.windows(2).any(|pair| pair == [0, 0]) {
+        return false;
+    }
+    let is_older = |root: &u64| *root < births.copied;
+    let are_inherited = order.iter().any(is_older) && !order.iter().all(is_older);
+    // What was mapped between two others joins only one of them, if all were written.
+    let is_between = order.windows(3).any(|three| three[0] < three[1] && three[1] > three[2]);
+    let is_last = |order: &[u64]| order.first() < order.last();
+    is_shared || !(are_inherited || is_between || (is_last(&order) && ends_at_earlier(births, end, high)))
+}
+
 /// Whether the memory on both sides of an address was one area, for sure.
 fn is_one(births: &Births, at: u64) -> bool {
     let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
@@ -81,19 +120,24 @@ pub(super) fn sides(births: &Births, guard: &AreaRecord, may_join: bool) -> u64 
     sides.into_iter().filter(|joins| joins.unwrap_or(may_join)).count() as u64
 }
 
-/// Whether the mapping of `piece`, which begins at `at`, ends at an older mapping, or at an address
-/// that had one.
+/// Whether the mapping of `piece`, which begins at `at`, was mapped up to an older mapping. `true`
+/// if that is not known.
 fn ends_at_earlier(births: &Births, at: u64, piece: &Piece) -> bool {
-    let mut end = at;
-    for (span, next) in births.pieces.range(at..) {
-        if span.first > end {
-            break;
-        }
-        if next.root() != piece.root() {
-            return mapped(next) < mapped(piece);
-        }
-        let Some(after) = span.last.checked_add(1) else { return false };
-        end = after;
+    let (own, mut end) = (piece.root(), Some(at));
+    while let Some(at) = end {
+        let last = match (births.pieces.get(at), births.freed.get(at)) {
+            (Some((span, next)), _) if next.root() == own => span.last,
+            (Some((_, next)), _) => return mapped(next) < mapped(piece),
+            (None, Some((span, freed))) => match freed.was {
+                // Its own end.
+                Some(was) if was.roots == [own; 2] => span.last,
+                // Free before it was mapped, or something was there.
+                _ if freed.by.event < mapped(piece) => return false,
+                was => return was.is_none_or(|was| seen(was.roots[0]) < mapped(piece)),
+            },
+            (None, None) => return false,
+        };
+        end = last.checked_add(1);
     }
-    births.freed.get(end).is_some()
+    false
 }

@@ -4,6 +4,8 @@
 //! one.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
 
 use samara_mm::Advice;
 
@@ -67,7 +69,11 @@ pub(super) struct Piece {
     /// Its memory policy is not known: an `mbind` whose nodes were not read has set it.
     pub(super) has_unsure_policy: bool,
     /// The event that mapped the memory in whose place it was mapped, by the same call.
-    pub(super) over: Option<u64>,
+    pub(super) over: Option<NonZeroU64>,
+    /// What it is a part of: see [`object`].
+    pub(super) object: u64,
+    /// It was mapped with `MAP_NORESERVE`.
+    pub(super) is_unreserved: bool,
     /// It was mapped locked, only to reserve addresses, or so that its content may go at any time
     /// (`MAP_DROPPABLE`).
     pub(super) is_special: bool,
@@ -92,6 +98,8 @@ impl Piece {
             moved: None,
             has_unsure_policy: false,
             over: None,
+            object: 0,
+            is_unreserved: false,
             is_special: false,
             is_wiped: false,
             access: None,
@@ -104,6 +112,11 @@ impl Piece {
         self.made.event & FOUND == 0
     }
 
+    /// The event that mapped it; 0 if it was there.
+    pub(super) fn mapped_at(&self) -> u64 {
+        if self.is_observed() { self.made.event } else { 0 }
+    }
+
     /// Whether guard pages can be installed in it, for sure.
     pub(super) fn takes_guards(&self) -> bool {
         self.is_observed() && !self.is_special && !self.is_wiped && self.locked.is_none()
@@ -111,7 +124,7 @@ impl Piece {
 
     /// The event that mapped the memory that it is part of, or was put into.
     pub(super) fn root(&self) -> u64 {
-        self.over.unwrap_or(self.made.event)
+        self.over.map_or(self.made.event, NonZeroU64::get)
     }
 
     /// The piece after a call that changed one of its attributes.
@@ -166,10 +179,57 @@ impl Piece {
         [self.flagged, self.locked, self.asked]
     }
 
+    /// What it has in common with memory that would be one area with it, if they touched.
+    pub(super) fn kind(&self) -> Kind {
+        let event = |act: Option<Act>, is_unknown: bool| act.filter(|_| is_unknown).map(|act| act.event);
+        Kind {
+            object: self.object,
+            is_unreserved: self.is_unreserved,
+            access: self.access,
+            flags: self.flags().map(|act| act.map(|act| act.site)),
+            moved: event(self.moved, true),
+            unknown: [event(self.protected, self.access.is_none()), event(self.flagged, self.has_unsure_policy)],
+        }
+    }
+
     /// The last event that set it apart from other memory of its root, for these reasons.
     pub(super) fn cut_for(&self, apart: &str) -> Option<Act> {
         self.changed_for(apart).or(self.over.map(|_| self.made))
     }
+}
+
+/// What pieces have in common that would be one area, if they touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    object: u64,
+    is_unreserved: bool,
+    access: Option<u8>,
+    /// The sites of [`Piece::flags`].
+    flags: [Option<u32>; 3],
+    /// The event that moved it.
+    moved: Option<u64>,
+    /// The events that gave it a protection and a policy that are not known.
+    unknown: [Option<u64>; 2],
+}
+
+impl Kind {
+    pub(super) fn is_moved(&self) -> bool {
+        self.moved.is_some()
+    }
+
+    /// The same with places instead of sites.
+    pub(super) fn by_place(self, place: impl Fn(u32) -> u32) -> Kind {
+        Kind { flags: self.flags.map(|site| site.map(&place)), ..self }
+    }
+}
+
+/// A number that two areas share if they are shared or private memory of one file, at offsets that
+/// continue; or both private memory without a file.
+pub(super) fn object(area: &AreaRecord) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let offset = if area.inode == 0 { 0 } else { area.offset.wrapping_sub(area.start) };
+    (area.dev, area.inode, area.perms & !ACCESS, offset).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether the policy of one of two pieces is not known, and no single call gave it to both.

@@ -9,7 +9,7 @@ use samara_mm::PageSize;
 use super::births::Births;
 use super::callers::Callers;
 use super::evidence::{Cause, Evidence, LEAST};
-use super::joins::sides;
+use super::joins::{closes, sides};
 use super::piece::{Act, NOT_RECORDED, Piece, known, last};
 use super::{Role, Survival, Verdict, VerdictKind};
 use super::{advice, stacks, together};
@@ -298,7 +298,10 @@ impl<'a> Scene<'a> {
         if let Some(above) = self.piece(guard.end).filter(|_| near.is_empty()) {
             return (Some(above.made), vec![own.cut_for(PROTECTION).unwrap_or(own.made)]);
         }
-        let outer = near.iter().find(|near| own.over == Some(near.made.event)).map_or(own.made, |near| near.made);
+        let outer = near
+            .iter()
+            .find(|near| own.over.is_some() && own.root() == near.made.event)
+            .map_or(own.made, |near| near.made);
         let around = || near.iter().filter_map(|near| near.cut_for(PROTECTION)).collect();
         (Some(outer), own.cut_for(PROTECTION).map_or_else(around, |act| vec![act]))
     }
@@ -455,7 +458,11 @@ impl<'a> Scene<'a> {
             }
             // Calls that unmapped only a part of a hole do not explain it.
             let by = self.births.freed.get(a.end).map(|(_, freed)| freed.by).filter(|_| is_freed);
-            let is_inner = !is_freed || self.births.freed.range(hole).all(|(_, freed)| freed.is_inner);
+            let made = low.mapped_at().max(high.mapped_at());
+            let is_shared = a.perms & b.perms & SHARED != 0;
+            let is_inner = !is_freed
+                || self.births.freed.range(hole).all(|(_, freed)| freed.is_inner && made < freed.by.event)
+                || closes(self.births, hole, is_shared, |site| callers.of(site));
             let places = |piece: Piece| piece.flags().map(|act| act.map(|act| callers.of(act.site)));
             let names = a.name == b.name || !a.name.starts_with("[anon:") && !b.name.starts_with("[anon:");
             let go_on = alike(a, b) && names && places(low) == places(high);
