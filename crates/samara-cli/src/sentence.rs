@@ -171,6 +171,9 @@ fn apart(v: &Verdict) -> String {
         ["offset"] if v.moved => {
             format!("{areas} could be {left}, but for offset (moved memory keeps the offset that it had)")
         }
+        ["accounting"] if v.is_unreserved => {
+            format!("{areas} could be {left}, but for accounting (one was mapped with MAP_NORESERVE)")
+        }
         [one] => format!("{areas} could be {left}, but for {}{}", reason_text(one), gloss(one)),
         more => {
             let fewer = count(v.times.min(v.areas.saturating_sub(1)));

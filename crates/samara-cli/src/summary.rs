@@ -348,7 +348,7 @@ pub(crate) fn gloss(reason: &str) -> &'static str {
         "uffd" => " (userfaultfd registrations differ)",
         "special" => " (device memory, or pages of the kernel)",
         "lock" => " (one is locked in memory, by mlock or MAP_LOCKED)",
-        "accounting" => " (one was writable once)",
+        "accounting" => " (one was writable once, or was mapped with MAP_NORESERVE)",
         "seal" => " (one is sealed, by mseal)",
         "anonymous-offset" => " (written pages of a file moved)",
         "not-recorded" => " (for example a memory policy, or pages that were written or moved before)",

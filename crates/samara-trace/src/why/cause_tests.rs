@@ -243,6 +243,26 @@ fn holes_of_other_memory_join_nothing() {
     holes(&|world, at| world.map_file((at, at + 1), 3, "/data/log", 0, "backing"), &[0], 0);
 }
 
+/// Memory of MAP_NORESERVE is not charged, like memory that was never writable.
+#[test]
+fn the_charge_may_differ_by_a_flag_of_mmap() {
+    let told = |flags: [u64; 2]| {
+        let mut world = World::new();
+        for i in 0..100 {
+            let (start, end) = (1000 + i, 1001 + i);
+            let one = AreaRecord { apart: "accounting".to_owned(), ..area(start, end, 3) };
+            let args = [0, PAGE, 3, 0x22 | flags[i as usize % 2], 0, 0];
+            let plan = vec![World::step(StepKind::Mapped, start, end)];
+            world.event(EventKind::Call, Some(MMAP), 0, args, plan, (start, end), vec![one]);
+        }
+        let verdict = &world.why().verdicts[0];
+        (verdict.reason.clone(), verdict.times, verdict.is_unreserved)
+    };
+    assert_eq!(told([0, 0x4000]), ("accounting".to_owned(), 99, true));
+    assert_eq!(told([0, 0]), ("accounting".to_owned(), 99, false));
+    assert_eq!(told([0x4000, 0x4000]), ("accounting".to_owned(), 99, false));
+}
+
 /// What was unmapped had been cut off before the memory above the hole was mapped.
 #[test]
 fn holes_between_mappings_of_one_kind_count() {

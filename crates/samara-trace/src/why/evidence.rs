@@ -50,7 +50,9 @@ pub(super) struct Evidence {
     pub(super) kept: Option<Survival>,
     /// The number of areas that would go if guards were installed.
     pub(super) installs: u64,
-    /// The same with slices of one mapping.
+    /// How many boundaries have memory of `MAP_NORESERVE` on one side only.
+    pub(super) unreserved: u64,
+    /// The same as `installs` with slices of one mapping.
     pub(super) slices: u64,
     /// By the first site of each place.
     parts: BTreeMap<(Role, u32), Share>,
@@ -88,6 +90,7 @@ impl Evidence {
         self.areas.extend(other.areas);
         self.would_go += other.would_go;
         (self.installs, self.slices) = (self.installs + other.installs, self.slices + other.slices);
+        self.unreserved += other.unreserved;
         self.times += other.times;
         other.sizes.into_iter().for_each(|(size, n)| *self.sizes.entry(size).or_default() += n);
         for (part, share) in other.parts {
@@ -156,6 +159,7 @@ impl Evidence {
             pattern: cause.pattern,
             reason,
             moved: cause.moved,
+            is_unreserved: seen.times > 0 && seen.unreserved == seen.times,
             inferred: cause.inferred,
             folder,
             file,

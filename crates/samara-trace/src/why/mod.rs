@@ -152,6 +152,9 @@ pub struct Verdict {
     /// For areas that are kept apart by `offset`: whether calls moved them there. Moved memory
     /// keeps its offset.
     pub moved: bool,
+    /// For areas that are kept apart by `accounting`: whether of each two one was mapped with
+    /// `MAP_NORESERVE`, and the other without. Else one was writable once, or that is not known.
+    pub is_unreserved: bool,
     /// For [`VerdictKind::ManyFiles`]: the folder. Else empty.
     pub folder: String,
     /// For [`PatternKind::FileViews`]: the file. Else empty.

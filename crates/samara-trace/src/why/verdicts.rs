@@ -427,6 +427,7 @@ impl<'a> Scene<'a> {
                 && high.flagged.is_some()
                 && place(low.flagged) != place(high.flagged);
             seen.would_go += u64::from(reasons(reason).count() <= 1 && reason != NOT_RECORDED && !two);
+            seen.unreserved += u64::from(low.is_unreserved != high.is_unreserved);
             seen.instance(b.start, b.end);
             seen.part(callers, Role::Made, Some(high.made));
             // The calls that set each of the attributes; the last of them is the cause.

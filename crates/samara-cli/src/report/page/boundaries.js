@@ -17,7 +17,7 @@ const Boundaries = (() => {
     uffd: "their userfaultfd registrations differ",
     special: "one is not ordinary memory: device memory, or the kernel's own pages",
     lock: "one is locked in memory (mlock) and the other is not",
-    accounting: "one is charged against the commit limit and the other is not: it was writable once",
+    accounting: "one is charged against the commit limit and the other is not: it was writable once, or was mapped without MAP_NORESERVE",
     seal: "one is sealed (mseal) and the other is not",
     "anonymous-offset": "private pages of a file were written and then moved to where the file goes on (Linux 7.3)",
     "not-recorded":
