@@ -15,6 +15,7 @@ use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
 use super::joins::widens;
 use super::piece::{Act, FOUND, Kind, Piece, object};
+use crate::calls::{Sets, row_of};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind, UNSURE};
 use crate::file::{Place, Replay, Space, call_name, span};
 use crate::held::{Held, Meter};
@@ -550,10 +551,15 @@ impl Births {
                 _ => {}
             }
         }
-        if name == Some("mbind") && event.result == 0 && event.text == UNSURE {
+        // Which policy an area got may not be seen, even where the call cut it.
+        let has = |kind: fn(&Step) -> bool| event.plan.iter().any(kind);
+        let is_cut = has(|step| step.kind == StepKind::Split) && !has(|step| matches!(step.kind, StepKind::Changed(_)));
+        let sets_policies = name.and_then(row_of).is_some_and(|row| row.sets == Sets::Policy);
+        if sets_policies && event.result == 0 && (is_cut || event.text == UNSURE) {
             let [start, bytes, ..] = event.args;
             let unsure = |piece: &Held<Piece>| {
-                let piece = Piece { has_unsure_policy: true, ..piece.after(act, "mbind", &event.args) };
+                let after = piece.after(act, name.unwrap_or_default(), &event.args);
+                let piece = Piece { has_unsure_policy: true, ..after };
                 Held::new(piece, 1, &self.meter)
             };
             if let Some(range) = span(start, start.saturating_add(bytes)) {

@@ -205,6 +205,30 @@ fn what_areas_look_like_is_inferred() {
     assert_eq!((stacks[0].0, &*stacks[0].1, stacks[0].4), (VerdictKind::Concurrent, "thread-stacks", true));
 }
 
+/// An `mbind` whose nodes were not read, of memory that was there; and a home node, whose change no
+/// step of a plan shows.
+#[test]
+fn a_policy_that_was_not_read_is_no_other_reason() {
+    const HOME_NODE: u32 = 450;
+    const NOT_RECORDED: &str = "not-recorded";
+    let mut world = found(vec![area(1000, 1100, 3)]);
+    (0..50).for_each(|i| world.bind(1000 + 2 * i, 1001 + 2 * i));
+    let areas = (0..100).map(|i| apart(i, "anonymous-identity", 3)).collect();
+    world.event(EventKind::Learnt, None, 0, [0; 6], vec![], (1000, 1100), areas);
+    assert_eq!(told(&world), [(VerdictKind::KeptApart, NOT_RECORDED.to_owned(), 100, 0, false)]);
+    let mut world = World::new();
+    world.map(1000, 1100, 3);
+    for at in (0..50).map(|i| 1000 + 2 * i) {
+        let plan = [at, at + 1].map(|at| World::step(StepKind::Split, at, at)).to_vec();
+        let areas = vec![area(at, at + 1, 3), area(at + 1, at + 2, 3)];
+        let args = [at * PAGE, PAGE, 0, 0, 0, 0];
+        world.event(EventKind::Call, Some(HOME_NODE), 0, args, plan, (at, at + 2), areas);
+    }
+    assert_eq!(told(&world), [(VerdictKind::KeptApart, NOT_RECORDED.to_owned(), 100, 0, false)]);
+    let changed = world.why().verdicts[0].parts.iter().find(|part| part.role == Role::Changed).copied().unwrap();
+    assert_eq!(world.call(&changed), Some(HOME_NODE));
+}
+
 /// What keeps memory apart after an `mbind` whose nodes were not read is not known. The recorder
 /// assumes something, and the call is named.
 #[test]

@@ -66,7 +66,8 @@ pub(super) struct Piece {
     pub(super) asked: Option<Act>,
     /// The event that last moved it.
     pub(super) moved: Option<Act>,
-    /// Its memory policy is not known: an `mbind` whose nodes were not read has set it.
+    /// Its memory policy is not known: a call has set it whose nodes were not read, or whose effect
+    /// was not seen.
     pub(super) has_unsure_policy: bool,
     /// The event that mapped the memory in whose place it was mapped, by the same call.
     pub(super) over: Option<NonZeroU64>,
@@ -242,10 +243,11 @@ pub(super) fn may_differ_in_policy(low: &Piece, high: &Piece) -> bool {
 /// pages were written before others, nor the offset of memory without a file. A recorder assumes
 /// these where nothing else explains a boundary.
 pub(super) fn known<'a>([a, b]: [&'a AreaRecord; 2], [low, high]: [&Piece; 2]) -> Cow<'a, str> {
+    let is_unsure = low.has_unsure_policy || high.has_unsure_policy;
     if low.is_observed() && high.is_observed() {
-        let is_unsure = low.has_unsure_policy || high.has_unsure_policy;
         return match &*b.apart {
             "anonymous-identity" if is_unsure => NOT_RECORDED.into(),
+            "" if may_differ_in_policy(low, high) => NOT_RECORDED.into(),
             "" => "".into(),
             apart if may_differ_in_policy(low, high) => format!("{apart}+{NOT_RECORDED}").into(),
             apart => apart.into(),
@@ -255,7 +257,10 @@ pub(super) fn known<'a>([a, b]: [&'a AreaRecord; 2], [low, high]: [&Piece; 2]) -
         "anonymous-identity" | "anonymous-offset" | "open-file" => true,
         other => other == "offset" && is_anonymous(a) && is_anonymous(b),
     };
-    let is_set = |reason: &str| [low, high].iter().any(|piece| piece.changed_for(reason).is_some());
+    // A policy that was not read may be all that a call changed.
+    let may_be_policy = |reason: &str| is_unsure && reason == "anonymous-identity";
+    let is_set =
+        |reason: &str| !may_be_policy(reason) && [low, high].iter().any(|piece| piece.changed_for(reason).is_some());
     let mut all: Vec<&str> = reasons(&b.apart).filter(|reason| !is_assumed(reason) || is_set(reason)).collect();
     let is_open = all.len() < reasons(&b.apart).count() || (all.is_empty() && a.perms == b.perms);
     // A policy that was read after the areas explains what was assumed before.
