@@ -1,7 +1,7 @@
 //! A verdict in one sentence: what is known as a fact, and what follows from memory that was there
 //! when the recording began as that. Does not know the calls behind it.
 
-use samara_trace::file::reasons;
+use samara_trace::file::{flag_words, reasons};
 use samara_trace::survey::PatternKind;
 use samara_trace::why::{Role, Verdict, VerdictKind};
 
@@ -160,9 +160,9 @@ fn apart(v: &Verdict) -> String {
     let left = v.areas.saturating_sub(v.would_go).max(1);
     let (areas, left) = (plural(v.areas, "area"), count(left));
     let why: Vec<&str> = reasons(&v.reason).collect();
+    let changes = v.parts.iter().filter(|part| part.role == Role::Changed).count();
     match why.as_slice() {
         ["protection"] => {
-            let changes = v.parts.iter().filter(|part| part.role == Role::Changed).count();
             let turns = if changes > 1 { " whose protections alternate" } else { "" };
             format!("{areas}{turns} would be {left}, if all had the same protection")
         }
@@ -170,6 +170,11 @@ fn apart(v: &Verdict) -> String {
         ["not-recorded"] => format!("{areas} are apart by something that was not recorded{}", gloss("not-recorded")),
         ["offset"] if v.moved => {
             format!("{areas} could be {left}, but for offset (moved memory keeps the offset that it had)")
+        }
+        [one] if changes > 1 && flag_words(one).count() > 1 => {
+            let flags = reason_text(one);
+            let flags = flags.split_once(": ").map_or(&*flags, |(_, flags)| flags);
+            format!("{areas} whose flags alternate would be {left}, if all had the same flags ({flags})")
         }
         ["accounting"] if v.is_unreserved => {
             format!("{areas} could be {left}, but for accounting (one was mapped with MAP_NORESERVE)")

@@ -151,6 +151,52 @@ fn protections_in_turn_are_one_cause() {
     assert_eq!(told, [(300, 299), (100, 99)]);
 }
 
+/// The same of flags. Other memory has another cause.
+#[test]
+fn flags_in_turn_are_one_cause() {
+    let mark = |world: &mut World, at: u64, advice: u64, [low, high]: [&str; 2]| {
+        let part = |at: u64, flags: &str| AreaRecord { apart: format!("flags:{flags}"), ..area(at, at + 1, 3) };
+        let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), at, at + 1)];
+        let args = [at * PAGE, PAGE, advice, 0, 0, 0];
+        world.event(
+            EventKind::Call,
+            Some(MADVISE),
+            0,
+            args,
+            plan,
+            (at, at + 2),
+            vec![part(at, low), part(at + 1, high)],
+        );
+    };
+    const RANDOM: u64 = 1;
+    const DONTFORK: u64 = 10;
+    const DONTDUMP: u64 = 16;
+    let told = |world: &World| -> Vec<(String, u64, u64, usize)> {
+        let changed = |v: &Verdict| v.parts.iter().filter(|part| part.role == Role::Changed).count();
+        world.why().verdicts.iter().map(|v| (v.reason.clone(), v.areas, v.would_go, changed(v))).collect()
+    };
+    let mut world = World::new();
+    world.map(1000, 1300, 3);
+    for at in (0..99).map(|i| 1000 + i * 3) {
+        mark(&mut world, at + 1, DONTDUMP, ["dontdump", "dontdump"]);
+        mark(&mut world, at + 2, DONTFORK, ["dontdump:dontfork", "dontfork"]);
+    }
+    let both = |areas: u64| ("flags:dontdump:dontfork".to_owned(), areas, areas - 1, 2);
+    assert_eq!(told(&world), [both(298)]);
+    // Memory that touches it, where another place sets flags.
+    world.map(1300, 1400, 3);
+    (0..30).for_each(|i| mark(&mut world, 1301 + 2 * i, RANDOM, ["random", "random"]));
+    assert_eq!(told(&world), [both(298), ("flags:random".to_owned(), 61, 60, 1)]);
+    // Two places in turn, with nothing between.
+    let mut world = World::new();
+    world.map(1000, 1101, 3);
+    for at in (0..50).map(|i| 1000 + i * 2) {
+        mark(&mut world, at, DONTDUMP, ["dontdump:dontfork", "dontdump"]);
+        mark(&mut world, at + 1, DONTFORK, ["dontdump:dontfork", "dontfork"]);
+    }
+    assert_eq!(told(&world), [both(100)]);
+}
+
 /// With few guards, the boundaries beside them count for the cause of the other boundaries.
 #[test]
 fn few_guards_are_no_exception() {

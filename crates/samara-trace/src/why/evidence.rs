@@ -41,6 +41,8 @@ impl Cause {
 pub(super) struct Evidence {
     pub(super) areas: HashSet<u64>,
     pub(super) would_go: u64,
+    /// The number of areas that would go too, if several places set the same flags, not their own.
+    pub(super) turns: u64,
     pub(super) bytes: u64,
     pub(super) times: u64,
     pub(super) sizes: BTreeMap<u64, u64>,
@@ -90,6 +92,7 @@ impl Evidence {
         self.areas.extend(other.areas);
         self.would_go += other.would_go;
         (self.installs, self.slices) = (self.installs + other.installs, self.slices + other.slices);
+        self.turns += other.turns;
         self.unreserved += other.unreserved;
         self.times += other.times;
         other.sizes.into_iter().for_each(|(size, n)| *self.sizes.entry(size).or_default() += n);

@@ -19,6 +19,11 @@ const FEW_FLAGS: u64 = 10;
 
 type ByCause = BTreeMap<Cause, Evidence>;
 
+/// Whether flags alone are the reason. With another reason beside them, they are another cause.
+fn is_flags(cause: &Cause) -> bool {
+    reason_name(&cause.reason) == "flags" && reasons(&cause.reason).count() == 1
+}
+
 /// Joins the evidence of areas that are kept apart by a reason.
 pub(super) fn join(found: &mut ByCause, areas: &[AreaRecord]) {
     let all = mem::take(found);
@@ -36,11 +41,9 @@ pub(super) fn join(found: &mut ByCause, areas: &[AreaRecord]) {
 /// Joins causes that differ only in the flags that keep areas apart: if one place sets several
 /// flags, it cuts memory into areas of several kinds, and that is one cause.
 fn flags(found: ByCause) -> ByCause {
-    // With another reason beside them, they are another cause.
-    let is_alone = |cause: &Cause| reason_name(&cause.reason) == "flags" && reasons(&cause.reason).count() == 1;
     let key = |cause: &Cause| (cause.by, cause.inferred);
     let mut most: BTreeMap<(u32, bool), u64> = BTreeMap::new();
-    for (cause, seen) in found.iter().filter(|(cause, _)| is_alone(cause)) {
+    for (cause, seen) in found.iter().filter(|(cause, _)| is_flags(cause)) {
         let times = most.entry(key(cause)).or_default();
         *times = seen.times.max(*times);
     }
@@ -49,7 +52,7 @@ fn flags(found: ByCause) -> ByCause {
     for (cause, seen) in found {
         // A few may lie beside memory that has to do with others.
         let few = most.get(&key(&cause)).is_none_or(|most| seen.times * FEW_FLAGS < *most);
-        if few || !is_alone(&cause) {
+        if few || !is_flags(&cause) {
             all.insert(cause, seen);
             continue;
         }
@@ -66,31 +69,50 @@ fn flags(found: ByCause) -> ByCause {
     all
 }
 
-/// Joins causes that differ only in the place, if at least half of the areas of one are areas of
-/// the other too: two places that give memory three protections in turn are one cause.
+/// Joins causes that differ only in the place, or in the flags that their places set, if at least
+/// half of the areas of one are areas of the other too: two places that give memory three
+/// protections in turn, or three sets of flags, are one cause.
 fn places(found: ByCause) -> ByCause {
-    let mut by_reason: BTreeMap<Cause, Vec<(u32, Evidence)>> = BTreeMap::new();
+    let mut alike: BTreeMap<Cause, Vec<(Cause, Evidence)>> = BTreeMap::new();
     for (cause, seen) in found {
-        let by = cause.by;
-        by_reason.entry(Cause { by: 0, ..cause }).or_default().push((by, seen));
+        let reason = if is_flags(&cause) { String::new() } else { cause.reason.clone() };
+        alike.entry(Cause { by: 0, reason, ..cause.clone() }).or_default().push((cause, seen));
     }
     let mut all = ByCause::new();
-    for (reason, mut of_places) in by_reason {
-        of_places.sort_by_key(|(by, seen)| (Reverse(seen.areas.len()), *by));
-        // The place whose evidence an area is in.
-        let mut owners: HashMap<u64, u32> = HashMap::new();
-        for (by, seen) in of_places {
-            let mut shared: BTreeMap<u32, usize> = BTreeMap::new();
+    for mut of_places in alike.into_values() {
+        of_places.sort_by_key(|(cause, seen)| (Reverse(seen.areas.len()), cause.by));
+        let mut joined: Vec<(Cause, Evidence)> = Vec::new();
+        // The evidence that an area is in.
+        let mut owners: HashMap<u64, usize> = HashMap::new();
+        for (cause, seen) in of_places {
+            let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
             for owner in seen.areas.iter().filter_map(|start| owners.get(start)) {
                 *shared.entry(*owner).or_default() += 1;
             }
-            let most = shared.into_iter().max_by_key(|(_, areas)| *areas);
-            let by = most.filter(|(_, areas)| areas * 2 >= seen.areas.len()).map_or(by, |(owner, _)| owner);
+            // A few other flags of a place may lie beside memory that has to do with others.
+            let fits = |owner: &usize| {
+                joined.get(*owner).is_some_and(|(other, most)| {
+                    other.reason == cause.reason || (other.by != cause.by && seen.times * FEW_FLAGS >= most.times)
+                })
+            };
+            let most = shared.into_iter().filter(|(owner, _)| fits(owner)).max_by_key(|(_, areas)| *areas);
+            let owner =
+                most.filter(|(_, areas)| areas * 2 >= seen.areas.len()).map_or(joined.len(), |(owner, _)| owner);
             for start in &seen.areas {
-                owners.entry(*start).or_insert(by);
+                owners.entry(*start).or_insert(owner);
             }
-            all.entry(Cause { by, ..reason.clone() }).or_default().join(seen);
+            let Some((other, evidence)) = joined.get_mut(owner) else {
+                joined.push((cause, seen));
+                continue;
+            };
+            if other.reason != cause.reason {
+                other.reason = flags_reason(flags_from(&other.reason) | flags_from(&cause.reason));
+            }
+            evidence.join(seen);
+            // Boundaries where two places set flags go too, if all flags are the same.
+            evidence.would_go += mem::take(&mut evidence.turns);
         }
+        joined.into_iter().for_each(|(cause, seen)| all.entry(cause).or_default().join(seen));
     }
     all
 }

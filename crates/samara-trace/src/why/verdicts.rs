@@ -426,7 +426,9 @@ impl<'a> Scene<'a> {
                 && low.flagged.is_some()
                 && high.flagged.is_some()
                 && place(low.flagged) != place(high.flagged);
-            seen.would_go += u64::from(reasons(reason).count() <= 1 && reason != NOT_RECORDED && !two);
+            let would_go = u64::from(reasons(reason).count() <= 1 && reason != NOT_RECORDED);
+            let goes = if two { &mut seen.turns } else { &mut seen.would_go };
+            *goes += would_go;
             seen.unreserved += u64::from(low.is_unreserved != high.is_unreserved);
             seen.instance(b.start, b.end);
             seen.part(callers, Role::Made, Some(high.made));
