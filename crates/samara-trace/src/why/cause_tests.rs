@@ -353,6 +353,12 @@ fn holes_between_mappings_of_one_kind_count() {
         };
         holes(&other, &up, would_go);
     }
+    // Addresses that were reserved and given back first.
+    let mut reserved = World::new();
+    reserved.map(999, 1401, 0);
+    reserved.unmap(1000, 1400);
+    (0..50).for_each(|i| reserved.map(1000 + i * 8, 1006 + i * 8, 3));
+    is(&reserved, (VerdictKind::Fragmented, None), (50, 49, 49));
     // Memory beside the hole that came later, and is charged in another way.
     let mut later = World::new();
     later.map(1000, 1400, 3);

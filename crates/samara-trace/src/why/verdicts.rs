@@ -461,10 +461,13 @@ impl<'a> Scene<'a> {
             }
             // Calls that unmapped only a part of a hole do not explain it.
             let by = self.births.freed.get(a.end).map(|(_, freed)| freed.by).filter(|_| is_freed);
-            let made = low.mapped_at().max(high.mapped_at());
+            // Both sides were there then, or both were mapped later, with the gap between them.
+            let made = [low.mapped_at(), high.mapped_at()];
+            let is_one_time =
+                |event: u64| made.iter().all(|made| *made < event) || made.iter().all(|made| event < *made);
             let is_shared = a.perms & b.perms & SHARED != 0;
             let is_inner = !is_freed
-                || self.births.freed.range(hole).all(|(_, freed)| freed.is_inner && made < freed.by.event)
+                || self.births.freed.range(hole).all(|(_, freed)| freed.is_inner && is_one_time(freed.by.event))
                 || closes(self.births, hole, is_shared, |site| callers.of(site));
             let places = |piece: Piece| piece.flags().map(|act| act.map(|act| callers.of(act.site)));
             let names = a.name == b.name || !a.name.starts_with("[anon:") && !b.name.starts_with("[anon:");
