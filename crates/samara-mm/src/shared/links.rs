@@ -310,8 +310,8 @@ where
     B: Backing + Send + Sync,
     R: PinHere,
 {
-    /// Links all areas of `tree`, one acquisition per file. O(n log n). O(1) with `any` false,
-    /// which says that there is nothing to link.
+    /// Links all areas of `tree`, one acquisition per file. `any`: whether an area may have to be
+    /// linked. O(n log n), or O(1) if none has.
     ///
     /// # Errors
     /// ENOMEM. Nothing is linked.

@@ -134,31 +134,10 @@ fn as_answered(d: &Decoded, result: i64, offset: Option<u64>) -> [u64; 6] {
     args
 }
 
-/// The error that a raw result stands for.
+/// The error that a raw result stands for, if the kernel can return it.
 pub(super) fn errno(result: i64) -> Option<Errno> {
-    use Errno::*;
-    let all = [
-        EPERM,
-        ENOENT,
-        ESRCH,
-        E2BIG,
-        EBADF,
-        EAGAIN,
-        ENOMEM,
-        EACCES,
-        EFAULT,
-        EBUSY,
-        EEXIST,
-        ENODEV,
-        EINVAL,
-        ETXTBSY,
-        ENAMETOOLONG,
-        EIDRM,
-        EOVERFLOW,
-        EOPNOTSUPP,
-        ENOSYS,
-    ];
-    all.into_iter().find(|errno| -i64::from(errno.raw()) == result)
+    let number = i32::try_from(result.checked_neg()?).ok()?;
+    Errno::from_raw(number).filter(|errno| *errno != Errno::ETIMEDOUT)
 }
 
 #[cfg(test)]

@@ -72,9 +72,8 @@ impl Why {
 }
 
 /// The number of areas that would go if this guard were installed in the accessible area around it:
-/// one for each neighbour that would join it.
-/// 0 if that is not sure.
-/// `later`: the origins at the end of the space or of the trace.
+/// one for each neighbour that would join it, or 0 if that is not sure. `later`: the origins at the
+/// end of the space or of the trace.
 pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births, later: &Births) -> u64 {
     let Some(guard) = areas.get(i) else { return 0 };
     let why = |area: &AreaRecord| -> Option<usize> {
@@ -91,7 +90,7 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births, later: 
     if stack.is_some_and(|stack| stacks::is_of_thread(births, stack.start, stack.end) == Some(true)) {
         return 0;
     }
-    let own = |births: &Births| births.pieces.get(guard.start).map(|(_, piece)| **piece);
+    let own = |births: &Births| births.piece(guard.start).copied();
     let Some(made) = own(births).map(|piece| piece.made).filter(|_| is_anonymous(guard)) else { return 0 };
     // Neighbours that are locked, reserved or wiped are apart by that too. A page that gets access
     // again may hold data.
@@ -100,7 +99,7 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births, later: 
         return 0;
     }
     // A guard that was mapped by itself beside memory that was there: a policy may keep them apart.
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let piece = |at: u64| births.piece(at);
     let root = |at: u64| piece(at).map(Piece::root);
     let near = [guard.start.checked_sub(1).and_then(root), root(guard.end)];
     let is_part = near.contains(&root(guard.start));

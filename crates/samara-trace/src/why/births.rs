@@ -259,7 +259,7 @@ impl Origins {
     /// The site that mapped the memory at an address of a space. `None`: nothing is there, or it is
     /// not known. O(log n).
     pub fn maker(&self, space: u64, address: u64) -> Option<u32> {
-        Some(self.spaces.get(&space)?.pieces.get(address)?.1.made.site)
+        Some(self.spaces.get(&space)?.piece(address)?.made.site)
     }
 
     /// Whether there was more than can be followed. Nothing is known of any space then.
@@ -409,6 +409,11 @@ impl Births {
         Births { meter: meter.clone(), ..Births::default() }
     }
 
+    /// The piece at an address, if something is mapped there.
+    pub(super) fn piece(&self, at: u64) -> Option<&Piece> {
+        self.pieces.get(at).map(|(_, piece)| &**piece)
+    }
+
     fn others(&self) -> usize {
         self.freed.len() + self.course.mapped.len() + self.stacks.as_ref().map_or(0, BTreeSet::len)
     }
@@ -479,7 +484,7 @@ impl Births {
     fn step(&mut self, event: &Event, act: Act, (sites, counts): (&mut [Site], bool)) -> Result<(), AllocError> {
         // Memory that a call moves or extends keeps its maker.
         let moves = sites.get(act.site as usize).is_some_and(Site::moves);
-        let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| **piece)).flatten();
+        let moved = moves.then(|| self.piece(event.args[0]).copied()).flatten();
         let mut over = None;
         let name = event.nr.and_then(call_name);
         match name {

@@ -4,17 +4,12 @@
 use samara::Span;
 
 use super::births::Births;
-use super::piece::{FOUND, Kind, Piece, may_differ_in_policy};
+use super::piece::{Kind, Piece, may_differ_in_policy, recorded};
 use crate::event::AreaRecord;
 
 /// The event that mapped the memory that a piece is part of; 0 if it was there.
 fn mapped(piece: &Piece) -> u64 {
-    seen(piece.root())
-}
-
-/// The event, if it was seen; 0 if the memory was there.
-fn seen(root: u64) -> u64 {
-    Some(root).filter(|root| root & FOUND == 0).unwrap_or(0)
+    recorded(piece.root())
 }
 
 /// Whether the memory on both sides of an address would have joined. `None`: not known, because the
@@ -24,7 +19,7 @@ fn seen(root: u64) -> u64 {
 /// written or not. If it lies between two, it joins both only if one of them was not written by
 /// itself; else only the one above counts. `is_written`: whether the one below may have been.
 pub(super) fn joins(births: &Births, at: u64, is_written: bool) -> Option<bool> {
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let piece = |at: u64| births.piece(at);
     let (low, high) = (at.checked_sub(1).and_then(piece)?, piece(at)?);
     if low.root() == high.root() {
         return Some(low.moved == high.moved && !may_differ_in_policy(low, high));
@@ -47,7 +42,7 @@ pub(super) fn joins(births: &Births, at: u64, is_written: bool) -> Option<bool> 
 /// unmapped there and with what is left beside it. `false` if that is not known.
 pub(super) fn widens(births: &Births, range: Span) -> bool {
     let (below, above) = (range.first.checked_sub(1), range.last.checked_add(1));
-    let is_mapped = |at: Option<u64>| at.is_some_and(|at| births.pieces.get(at).is_some());
+    let is_mapped = |at: Option<u64>| at.is_some_and(|at| births.piece(at).is_some());
     let is_hole = |at: Option<u64>| at.and_then(|at| births.freed.get(at)).is_some_and(|(_, freed)| freed.is_inner);
     let sides = [is_mapped(below), is_mapped(above)];
     if sides == [true, true] || ![(below, sides[0]), (above, sides[1])].iter().all(|(at, side)| *side || is_hole(*at)) {
@@ -63,7 +58,7 @@ pub(super) fn widens(births: &Births, range: Span) -> bool {
 /// stayed. `false` if that is not known. Places instead of sites decide. Shared memory joins
 /// whenever it was mapped.
 pub(super) fn closes(births: &Births, hole: Span, is_shared: bool, place: impl Fn(u32) -> u32) -> bool {
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let piece = |at: u64| births.piece(at);
     let sides = (hole.first.checked_sub(1).and_then(piece), hole.last.checked_add(1).map(|at| (at, piece(at))));
     let (Some(low), Some((end, Some(high)))) = sides else { return false };
     let kind = low.kind().by_place(&place);
@@ -78,7 +73,7 @@ pub(super) fn closes(births: &Births, hole: Span, is_shared: bool, place: impl F
     }
     roots.push(high.root());
     roots.dedup();
-    let Some(order) = roots.get(1).map(|_| roots.iter().map(|root| seen(*root)).collect::<Vec<u64>>()) else {
+    let Some(order) = roots.get(1).map(|_| roots.iter().map(|root| recorded(*root)).collect::<Vec<u64>>()) else {
         return true;
     };
     // Of memory that was there, other reasons are not known.
@@ -95,7 +90,7 @@ pub(super) fn closes(births: &Births, hole: Span, is_shared: bool, place: impl F
 
 /// Whether the memory on both sides of an address was one area, for sure.
 fn is_one(births: &Births, at: u64) -> bool {
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let piece = |at: u64| births.piece(at);
     let (Some(low), Some(high)) = (at.checked_sub(1).and_then(piece), piece(at)) else { return false };
     let sites = |piece: &Piece| piece.flags().map(|act| act.map(|act| act.site));
     low.made.site == high.made.site
@@ -108,7 +103,7 @@ fn is_one(births: &Births, at: u64) -> bool {
 /// The number of sides at which a guard would join its neighbours, had it their protection. A side
 /// where this is not known counts if `may_join`.
 pub(super) fn sides(births: &Births, guard: &AreaRecord, may_join: bool) -> u64 {
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| &**piece);
+    let piece = |at: u64| births.piece(at);
     let own = piece(guard.start);
     let had_access = own.is_none_or(|piece| piece.protected.is_some());
     // A guard that was mapped by itself does not show what else memory that was there has.
@@ -133,7 +128,7 @@ fn ends_at_earlier(births: &Births, at: u64, piece: &Piece) -> bool {
                 Some(was) if was.roots == [own; 2] => span.last,
                 // Free before it was mapped, or something was there.
                 _ if freed.by.event < mapped(piece) => return false,
-                was => return was.is_none_or(|was| seen(was.roots[0]) < mapped(piece)),
+                was => return was.is_none_or(|was| recorded(was.roots[0]) < mapped(piece)),
             },
             (None, None) => return false,
         };

@@ -87,6 +87,11 @@ pub(super) struct Piece {
     pub(super) is_reopened: bool,
 }
 
+/// The event, or 0 if it stands for memory that was there when the recording began.
+pub(super) fn recorded(event: u64) -> u64 {
+    if event & FOUND == 0 { event } else { 0 }
+}
+
 impl Piece {
     pub(super) fn new(made: Act, at: u64) -> Piece {
         Piece {
@@ -115,7 +120,7 @@ impl Piece {
 
     /// The event that mapped it; 0 if it was there.
     pub(super) fn mapped_at(&self) -> u64 {
-        if self.is_observed() { self.made.event } else { 0 }
+        recorded(self.made.event)
     }
 
     /// Whether guard pages can be installed in it, for sure.

@@ -12,7 +12,7 @@ use crate::survey::{Member, PatternKind};
 /// one mapping are no stacks, nor are buffers between two guards. The stack that a thread began
 /// with is one, whatever its size.
 pub(super) fn settled(members: Vec<Member>, areas: &[AreaRecord], births: &Births) -> Vec<Member> {
-    let mapping = |at: u64| births.pieces.get(at).map(|(_, piece)| piece.made.event);
+    let mapping = |at: u64| births.piece(at).map(|piece| piece.made.event);
     let end = |start: u64| {
         let at = areas.partition_point(|area| area.start < start);
         areas.get(at).map_or(start, |area| area.end)

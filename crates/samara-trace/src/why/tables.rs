@@ -19,7 +19,7 @@ pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32
     let mut all: BTreeMap<u32, Holding> = kept.iter().map(held).collect();
     for area in areas {
         // Every site of a piece is there.
-        let maker = births.pieces.get(area.start).map(|(_, piece)| piece.made.site);
+        let maker = births.piece(area.start).map(|piece| piece.made.site);
         if let Some(holding) = maker.and_then(|site| all.get_mut(&site)) {
             holding.areas += 1;
         }
@@ -31,7 +31,7 @@ pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32
 
 /// The boundaries between areas that touch, by reason and by who made and changed the memory.
 pub(super) fn between(areas: &[AreaRecord], births: &Births, callers: &Callers) -> Vec<Between> {
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| **piece);
+    let piece = |at: u64| births.piece(at).copied();
     /// The reason, who made both sides, who changed them, and whether something else may keep them
     /// apart.
     type Kind<'a> = (Cow<'a, str>, Option<(u32, u32)>, (Option<u32>, Option<u32>), bool);
@@ -83,7 +83,7 @@ pub(super) fn recorded(
     births: Option<&Births>,
     areas: impl Iterator<Item = AreaRecord>,
 ) -> impl Iterator<Item = AreaRecord> {
-    let piece = move |at: u64| births?.pieces.get(at).map(|(_, piece)| **piece);
+    let piece = move |at: u64| births?.piece(at).copied();
     let mut before: Option<AreaRecord> = None;
     areas.map(move |mut area| {
         let below = before.take().filter(|below| below.end == area.start);
@@ -98,7 +98,7 @@ pub(super) fn recorded(
 
 /// The reasons that a trace shows of these areas.
 pub(super) fn shown(births: &Births, areas: &[AreaRecord], sites: &[Site]) -> Known {
-    let maker = |area: &AreaRecord| births.pieces.get(area.start).map(|(_, piece)| piece.made.site as usize);
+    let maker = |area: &AreaRecord| births.piece(area.start).map(|piece| piece.made.site as usize);
     let site = |area: &AreaRecord| maker(area).and_then(|number| sites.get(number));
     let was_there = areas.iter().filter_map(site).any(|site| site.kind == EventKind::Found);
     if was_there { Known::Late } else { Known::All }

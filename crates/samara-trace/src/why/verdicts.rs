@@ -104,7 +104,7 @@ fn is_moved(apart: &str) -> bool {
 impl<'a> Scene<'a> {
     /// What is at an address.
     fn piece(&self, at: u64) -> Option<&Piece> {
-        self.births.pieces.get(at).map(|(_, piece)| &**piece)
+        self.births.piece(at)
     }
 
     fn maker(&self, at: u64) -> Option<Act> {
