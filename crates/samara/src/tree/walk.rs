@@ -10,6 +10,10 @@
 //! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf, `front.slot <=
 //!   back.slot`. `back.slot` is the slot behind the last entry to come. An end that is not known is
 //!   the first entry, or the slot behind the last one.
+//! - **WALK-3** Entries below `stop` in the leaf of `front`, and those from `start` on in the leaf
+//!   of `back`, are still to come. So a step that stays within them looks at nothing else. `stop`
+//!   is 0, and `start` is `NONE`, where that is not known. While both places are in one leaf,
+//!   `start` is `NONE`, so that only steps from the back keep `stop` up to date.
 //!
 //! Does not know what the caller does with an entry.
 
@@ -21,6 +25,7 @@ use crate::node::shape::Shape;
 use crate::tree::{FAR, Path, Step, Tree, edge_below};
 use crate::types::key::Key;
 use crate::types::span::Span;
+use core::mem;
 
 /// Number of leaves to prefetch ahead of the one being walked. Fetching one leaf from memory takes
 /// as long as walking several.
@@ -213,7 +218,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[inline]
     pub(crate) fn walk(&self, span: Span<K>) -> Walk<'_, K, V, S> {
         let (from_start, to_end) = (span.first == K::MIN, span.last == K::MAX);
-        let mut walk = Walk { tree: self, front: None, back: None, done: false };
+        let mut walk = Walk { tree: self, front: None, stop: 0, back: None, start: NONE, done: false };
         let found = if from_start && to_end {
             Some(())
         } else if from_start {
@@ -307,20 +312,27 @@ unsafe fn leaf_ahead<K: Key, S: Shape>(
     }
 }
 
+/// No slot: see WALK-3.
+const NONE: usize = usize::MAX;
+
 /// Two places that walk towards each other.
 pub(crate) struct Walk<'a, K: Key, V, S: Shape> {
     tree: &'a Tree<K, V, S>,
     /// The place of the next entry; `None` for the first entry of the map.
     front: Option<Place<K, V, S>>,
+    /// WALK-3.
+    stop: usize,
     /// The place behind the last entry; `None` behind the last entry of the map.
     back: Option<Place<K, V, S>>,
+    /// WALK-3.
+    start: usize,
     /// Whether the walk meets no entry. Its ends are then unknown.
     done: bool,
 }
 
 impl<K: Key, V, S: Shape> Clone for Walk<'_, K, V, S> {
     fn clone(&self) -> Self {
-        Walk { tree: self.tree, front: self.front, back: self.back, done: self.done }
+        Walk { ..*self }
     }
 }
 
@@ -328,30 +340,12 @@ impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
     /// The leaf and slot of the next entry.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
-        if self.done {
-            return None;
-        }
-        if self.front.is_none() && !self.tree.look_for_edge(&mut self.front, false) {
-            return None;
-        }
-        let front = self.front.as_mut()?;
-        // SAFETY: WALK-1, WALK-2: the leaves are live, and `front` stops at `back`.
-        unsafe {
-            loop {
-                let end = self.back.as_ref().filter(|back| back.leaf == front.leaf);
-                let stop = end.map_or_else(|| front.leaf.len(), |back| back.slot);
-                if front.slot < stop {
-                    let slot = front.slot;
-                    front.slot += 1;
-                    return Some((front.leaf, slot));
-                }
-                if end.is_some() {
-                    return None;
-                }
-                if !self.tree.step(front, true) {
-                    return None;
-                }
+        match &mut self.front {
+            Some(front) if front.slot < self.stop => {
+                front.slot += 1;
+                Some((front.leaf, front.slot - 1))
             }
+            _ => self.next_elsewhere(),
         }
     }
 
@@ -359,30 +353,91 @@ impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
     /// the last one.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next_run(&mut self) -> Option<(Leaf<K, V, S>, usize, usize)> {
-        let (leaf, slot) = self.next()?;
-        let (front, end) = (self.front.as_mut()?, self.back.as_ref().filter(|back| back.leaf == leaf));
-        // SAFETY: WALK-1, WALK-2: `next` has just returned an entry of `front.leaf`, which is live.
-        let stop = end.map_or_else(|| unsafe { leaf.len() }, |back| back.slot);
-        front.slot = stop;
-        Some((leaf, slot, stop))
+        let is_within = self.front.as_ref().is_some_and(|front| front.slot < self.stop);
+        if !is_within && !self.enter() {
+            return None;
+        }
+        let front = self.front.as_mut()?;
+        Some((front.leaf, mem::replace(&mut front.slot, self.stop), self.stop))
+    }
+
+    /// [`Walk::next`] beyond `stop`. Out of line, so that loops over `next` stay small.
+    #[inline(never)]
+    fn next_elsewhere(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
+        if !self.enter() {
+            return None;
+        }
+        let front = self.front.as_mut()?;
+        front.slot += 1;
+        Some((front.leaf, front.slot - 1))
+    }
+
+    /// Moves `front` to the next entry, if there is one, and finds out `stop`.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn enter(&mut self) -> bool {
+        if self.done || (self.front.is_none() && !self.tree.look_for_edge(&mut self.front, false)) {
+            return false;
+        }
+        let Some(front) = &mut self.front else { return false };
+        // SAFETY: WALK-1, WALK-2: the leaves are live, and `front` stops at `back`.
+        unsafe {
+            loop {
+                let end = self.back.as_ref().filter(|back| back.leaf == front.leaf);
+                self.stop = end.map_or_else(|| front.leaf.len(), |back| back.slot);
+                if end.is_some() {
+                    self.start = NONE;
+                }
+                if front.slot < self.stop {
+                    return true;
+                }
+                if end.is_some() || !self.tree.step(front, true) {
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// [`Walk::next`] from the back.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn next_back(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
+        match &mut self.back {
+            Some(back) if back.slot > self.start => {
+                back.slot -= 1;
+                Some((back.leaf, back.slot))
+            }
+            _ => self.next_back_elsewhere(),
+        }
     }
 
     /// [`Walk::next_run`] from the back.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next_run_back(&mut self) -> Option<(Leaf<K, V, S>, usize, usize)> {
-        let (leaf, slot) = self.next_back()?;
-        let (back, end) = (self.back.as_mut()?, self.front.as_ref().filter(|front| front.leaf == leaf));
-        let start = end.map_or(0, |front| front.slot);
-        back.slot = start;
-        Some((leaf, start, slot + 1))
+        let start = self.enter_back()?;
+        let back = self.back.as_mut()?;
+        let end = mem::replace(&mut back.slot, start);
+        if self.start == NONE {
+            self.stop = start;
+        }
+        Some((back.leaf, start, end))
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) fn next_back(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
-        if self.done {
-            return None;
+    /// [`Walk::next_back`] before `start`, or in the leaf of `front`.
+    #[inline(never)]
+    fn next_back_elsewhere(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
+        self.enter_back()?;
+        let back = self.back.as_mut()?;
+        back.slot -= 1;
+        if self.start == NONE {
+            self.stop = back.slot;
         }
-        if self.back.is_none() && !self.tree.look_for_edge(&mut self.back, true) {
+        Some((back.leaf, back.slot))
+    }
+
+    /// Moves `back` behind the next entry from the back, if there is one, and finds out `start`.
+    /// Returns the first slot in that leaf that is still to come.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn enter_back(&mut self) -> Option<usize> {
+        if self.done || (self.back.is_none() && !self.tree.look_for_edge(&mut self.back, true)) {
             return None;
         }
         let back = self.back.as_mut()?;
@@ -390,14 +445,12 @@ impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
         unsafe {
             loop {
                 let end = self.front.as_ref().filter(|front| front.leaf == back.leaf);
-                if back.slot > end.map_or(0, |front| front.slot) {
-                    back.slot -= 1;
-                    return Some((back.leaf, back.slot));
+                self.start = if end.is_some() { NONE } else { 0 };
+                let start = end.map_or(0, |front| front.slot);
+                if back.slot > start {
+                    return Some(start);
                 }
-                if end.is_some() {
-                    return None;
-                }
-                if !self.tree.step(back, false) {
+                if end.is_some() || !self.tree.step(back, false) {
                     return None;
                 }
             }
