@@ -150,128 +150,154 @@ impl<'g, K: Key, V, S: Shape> SharedRange<'g, K, V, S> {
         unsafe { descend(self.published, key, |_, _| ()) }
     }
 
-    /// Whether an entry may be shown: it overlaps no entry that has been shown.
-    fn fits(&self, entry: Span<K>) -> bool {
-        (!self.shown.0 || entry.first >= self.from) && (!self.shown.1 || entry.last <= self.to)
-    }
-
-    /// The entry in slot `slot` of the leaf of `spot`.
-    ///
-    /// # Safety
-    /// The spot was found under this pin, and the slot is below the length of its leaf.
-    unsafe fn entry(&self, spot: &Spot<K, V, S>, slot: usize) -> (Span<K>, &'g V) {
-        // SAFETY: the caller promises the slot, and the leaf is pinned for `'g`.
-        unsafe { (Span::new(spot.leaf.first(slot), spot.leaf.key(slot)), &*spot.leaf.value(slot)) }
-    }
-
+    /// The next entry. Words of `front` are changed in place: a copy would wait for them.
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn step(&mut self) -> Option<(Span<K>, &'g V)> {
-        let mut spot = match self.front {
-            Some(spot) => spot,
-            None => self.descend(self.from)?,
-        };
         loop {
-            // SAFETY: the map is pinned, so leaf and parent are live. Slots are compared with
-            // lengths first, and a leaf is not empty.
-            unsafe {
-                while spot.slot < spot.leaf.len() {
-                    let (span, value) = self.entry(&spot, spot.slot);
-                    if span.first > self.to {
-                        return None;
-                    }
-                    spot.slot += 1;
-                    if self.fits(span) {
-                        // Nothing more comes after the last key of the window.
-                        self.done = span.last >= self.to;
-                        self.from = span.last.succ().unwrap_or(K::MAX);
-                        (self.shown.0, self.front) = (true, Some(spot));
-                        return Some((span, value));
-                    }
-                }
-                point(Point::Walked);
-                // Entries after this leaf begin after its last key.
-                let end = spot.leaf.key(spot.leaf.len() - 1);
-                if end >= self.to {
-                    return None;
-                }
-                spot = match spot.parent {
-                    Some((node, slot)) if slot + 1 < node.len() => {
-                        if let Some(ahead) = node.get(slot + 1 + AHEAD) {
-                            Leaf::<K, V, S>::from_raw(ahead).prefetch();
+            if let Some(Spot { leaf, slot, .. }) = &mut self.front {
+                // SAFETY: the map is pinned for `'g`, so the leaf is live; the slot is below its
+                // length.
+                unsafe {
+                    while *slot < leaf.len() {
+                        let (span, value) = (Span::new(leaf.first(*slot), leaf.key(*slot)), &*leaf.value(*slot));
+                        if span.first > self.to {
+                            return None;
                         }
-                        let leaf = Leaf::from_raw(node.child(slot + 1));
-                        Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
+                        *slot += 1;
+                        if fits(span, self.shown, self.from, self.to) {
+                            // Nothing more comes after the last key of the window.
+                            self.done = span.last >= self.to;
+                            self.from = span.last.succ().unwrap_or(K::MAX);
+                            self.shown.0 = true;
+                            return Some((span, value));
+                        }
                     }
-                    // The next entry ends after `end`, which is below `to`. A descent that finds no
-                    // entry's slot is after the map's last entry. If the window begins after `end`
-                    // as well, the descent begins at the window: an entry before it may have been
-                    // stored meanwhile (SHARED-ITER-1).
-                    _ => {
-                        let key = end.wrapping_add(K::ONE).max(self.from);
-                        self.descend(key).filter(|spot| spot.slot < spot.leaf.len())?
-                    }
-                };
+                }
+            }
+            if !self.enter_next() {
+                return None;
             }
         }
     }
 
-    fn step_back(&mut self) -> Option<(Span<K>, &'g V)> {
-        let mut spot = match self.back {
-            Some(spot) => spot,
-            None => {
-                let mut spot = self.descend(self.to)?;
-                // SAFETY: the map is pinned, so the leaf is live; the slot is read only if it is an
-                // entry's.
-                unsafe {
-                    if spot.slot < spot.leaf.len() && spot.leaf.first(spot.slot) <= self.to {
-                        spot.slot += 1;
-                    }
-                }
-                spot
-            }
+    /// Moves `front` to the next leaf, or to the first one. `false`: there is none.
+    #[inline(never)]
+    fn enter_next(&mut self) -> bool {
+        let Some(spot) = &mut self.front else {
+            self.front = self.descend(self.from);
+            return self.front.is_some();
         };
+        point(Point::Walked);
+        // SAFETY: the map is pinned, so leaf and parent are live. Slots are compared with lengths
+        // first, and a leaf is not empty.
+        unsafe {
+            // Entries after this leaf begin after its last key.
+            let end = spot.leaf.key(spot.leaf.len() - 1);
+            if end >= self.to {
+                return false;
+            }
+            if let Some((node, slot)) = &mut spot.parent
+                && *slot + 1 < node.len()
+            {
+                if let Some(ahead) = node.get(*slot + 1 + AHEAD) {
+                    Leaf::<K, V, S>::from_raw(ahead).prefetch();
+                }
+                *slot += 1;
+                (spot.leaf, spot.slot) = (Leaf::from_raw(node.child(*slot)), 0);
+                return true;
+            }
+            // The next entry ends after `end`, which is below `to`. A descent that finds no entry's
+            // slot is after the map's last entry. If the window begins after `end` as well, the
+            // descent begins at the window: an entry before it may have been stored meanwhile
+            // (SHARED-ITER-1).
+            let key = end.wrapping_add(K::ONE).max(self.from);
+            match self.descend(key) {
+                Some(spot) if spot.slot < spot.leaf.len() => self.front = Some(spot),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// [`step`](Self::step) from the back.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn step_back(&mut self) -> Option<(Span<K>, &'g V)> {
         loop {
-            // SAFETY: the map is pinned, so leaf and parent are live. Slots are compared with
-            // lengths first.
-            unsafe {
-                while spot.slot > 0 {
-                    spot.slot -= 1;
-                    let (span, value) = self.entry(&spot, spot.slot);
-                    if span.last < self.from {
-                        return None;
-                    }
-                    if self.fits(span) && span.first <= self.to {
-                        self.done = span.first <= self.from;
-                        self.to = span.first.pred().unwrap_or(K::MIN);
-                        (self.shown.1, self.back) = (true, Some(spot));
-                        return Some((span, value));
+            if let Some(Spot { leaf, slot, .. }) = &mut self.back {
+                // SAFETY: the map is pinned for `'g`, so the leaf is live; the slot is below its
+                // length, which does not change.
+                unsafe {
+                    while *slot > 0 {
+                        *slot -= 1;
+                        let (span, value) = (Span::new(leaf.first(*slot), leaf.key(*slot)), &*leaf.value(*slot));
+                        if span.last < self.from {
+                            return None;
+                        }
+                        if fits(span, self.shown, self.from, self.to) && span.first <= self.to {
+                            self.done = span.first <= self.from;
+                            self.to = span.first.pred().unwrap_or(K::MIN);
+                            self.shown.1 = true;
+                            return Some((span, value));
+                        }
                     }
                 }
+            }
+            if !self.enter_before() {
+                return None;
+            }
+        }
+    }
+
+    /// Moves `back` to the leaf before, or to the last one. `false`: there is none.
+    #[inline(never)]
+    fn enter_before(&mut self) -> bool {
+        let key = match &mut self.back {
+            None => self.to,
+            Some(spot) => {
                 point(Point::Walked);
-                spot = match spot.parent {
-                    Some((node, slot)) if slot > 0 => {
+                if let Some((node, slot)) = &mut spot.parent
+                    && *slot > 0
+                {
+                    // SAFETY: the map is pinned, so the parent is live; the slots are below `slot`.
+                    unsafe {
                         if let Some(ahead) = slot.checked_sub(1 + AHEAD) {
                             Leaf::<K, V, S>::from_raw(node.child(ahead)).prefetch();
                         }
-                        let leaf = Leaf::<K, V, S>::from_raw(node.child(slot - 1));
-                        Spot { leaf, slot: leaf.len(), parent: Some((node, slot - 1)), start: spot.start }
+                        *slot -= 1;
+                        spot.leaf = Leaf::from_raw(node.child(*slot));
+                        spot.slot = spot.leaf.len();
                     }
-                    _ => {
-                        let key = spot.start.pred().filter(|key| *key >= self.from)?;
-                        let mut spot = self.descend(key)?;
-                        if spot.slot < spot.leaf.len() && spot.leaf.first(spot.slot) <= key {
-                            spot.slot += 1;
-                        }
-                        spot
-                    }
-                };
+                    return true;
+                }
+                match spot.start.pred() {
+                    Some(key) if key >= self.from => key,
+                    _ => return false,
+                }
+            }
+        };
+        let Some(mut spot) = self.descend(key) else { return false };
+        // SAFETY: the map is pinned, so the leaf is live; the slot is read only if it is an
+        // entry's.
+        unsafe {
+            if spot.slot < spot.leaf.len() && spot.leaf.first(spot.slot) <= key {
+                spot.slot += 1;
             }
         }
+        self.back = Some(spot);
+        true
     }
+}
+
+/// Whether an entry may be shown: it overlaps no entry that has been shown.
+#[inline]
+fn fits<K: Key>(entry: Span<K>, shown: (bool, bool), from: K, to: K) -> bool {
+    (!shown.0 || entry.first >= from) && (!shown.1 || entry.last <= to)
 }
 
 impl<'g, K: Key, V, S: Shape> Iterator for SharedRange<'g, K, V, S> {
     type Item = (Span<K>, &'g V);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
@@ -283,6 +309,7 @@ impl<'g, K: Key, V, S: Shape> Iterator for SharedRange<'g, K, V, S> {
 }
 
 impl<K: Key, V, S: Shape> DoubleEndedIterator for SharedRange<'_, K, V, S> {
+    #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
