@@ -22,7 +22,8 @@ pub struct Boundary {
     /// Number of boundaries with this reason, alone or with others.
     pub boundaries: u64,
     /// Number of those with this reason alone: the number of areas that would go without the
-    /// reason, or an upper bound if not all reasons are known ([`Known`]).
+    /// reason, or an upper bound if not all reasons are known ([`Known`]). Then accounting that may
+    /// follow from another protection does not count beside it.
     pub alone: u64,
     /// Address of the first of them, if possible of one with this reason alone.
     pub first: u64,
@@ -64,9 +65,20 @@ pub(super) fn boundaries(areas: &[AreaRecord], known: Known) -> Vec<Boundary> {
             continue;
         }
         let alone = reasons(&b.apart).count() == 1;
-        named.for_each(|reason| add(reason, false, alone));
+        let by_protection = known != Known::All && accounting_follows(a, b);
+        named.for_each(|reason| add(reason, false, alone || by_protection && reason == "protection"));
     }
     let mut all: Vec<Boundary> = found.into_values().collect();
     all.sort_by_key(|b| std::cmp::Reverse((b.boundaries, b.alone)));
     all
+}
+
+/// Whether the two are apart by protection and by an accounting that may follow from it: private
+/// memory is charged when it is made writable. With one protection from the start neither reason
+/// would be left. An upper bound, because the one that is not writable may be the charged one.
+fn accounting_follows(a: &AreaRecord, b: &AreaRecord) -> bool {
+    const WRITABLE: u8 = 2;
+    (a.perms ^ b.perms) & WRITABLE != 0
+        && reasons(&b.apart).count() == 2
+        && reasons(&b.apart).all(|reason| matches!(reason, "protection" | "accounting"))
 }

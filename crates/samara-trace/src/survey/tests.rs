@@ -215,6 +215,7 @@ fn boundaries_are_counted_by_reason() {
     all.insert(1, (String::new(), false, 1, 1, 103));
     assert_eq!(of(Known::All), all);
     all[1] = ("anonymous-identity".to_owned(), true, 1, 1, 103);
+    all[0].3 = 2; // an upper bound: what is charged follows what is writable
     assert_eq!(of(Known::Flags), all);
 }
 
