@@ -31,7 +31,7 @@ use samara::{PinHere, Reclaim, Span};
 /// Number of looks at an earlier request before a queued thread sleeps: some microseconds.
 const LOOKS: u32 = 256;
 /// Number of looks, with growing pauses, before a thread that stands aside naps: some microseconds.
-const GLANCES: u32 = 8;
+pub(crate) const GLANCES: u32 = 8;
 /// No patience: queue at once. For a request of the whole space, which would retry after one busy
 /// thread is gone and meet the next.
 pub(crate) const IN_LINE: u32 = 0;

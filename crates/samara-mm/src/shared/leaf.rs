@@ -19,6 +19,11 @@
 //! embedder apply the plan. At the end the copy replaces the leaf if that leaf is still in the
 //! tree; otherwise the update stores the areas that the call has changed.
 //!
+//! A change that others made before step 1 is followed within the leaf: a break that has moved, or
+//! the new answer of a search. If a range lock is in the way, the thread releases the leaf, waits
+//! some microseconds and stages again. A range lock of its own would be in the way of the next
+//! call, and so on.
+//!
 //! - **LEAF-UPDATE-1** A thread that requests a range lock raises the `request_marks`, stores its
 //!   request, waits until the stages that have begun are over, and then looks at other requests. A
 //!   stage loads those marks, and the requests if a mark is raised. Each side stores before it
@@ -38,7 +43,7 @@ use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::{Credit, Since};
 use crate::shared::fault_gate::{Changing, FaultRecord, Marked};
-use crate::shared::held::{Held, IN_LINE};
+use crate::shared::held::{GLANCES, Held, IN_LINE};
 use crate::shared::links::map_of;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::{CallRecord, Misfits, Work, Writer};
@@ -70,6 +75,8 @@ struct LeafUpdate<'a, 'e, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere
     regroups: &'a mut Option<Reach>,
     deadline: Option<Duration>,
     apply: &'a mut Apply<'e>,
+    /// Set to the range of the call if a range lock is in the way.
+    blocked: &'a mut Option<Span>,
     /// Receives the rest of the update, if the embedder applies the plan after the stage.
     later: &'a mut Option<Later<'s, 'c, B, R, W>>,
 }
@@ -162,7 +169,7 @@ where
         if !space.areas.is_empty() {
             space.areas.clear(); // a call has panicked
         }
-        let mut regroups = None;
+        let (mut regroups, mut blocked) = (None, None);
         let mut leaf = LeafUpdate {
             record,
             first: &first,
@@ -172,6 +179,7 @@ where
             regroups: &mut regroups,
             deadline,
             apply: &mut *apply,
+            blocked: &mut blocked,
             later: &mut later,
         };
         let ended = writer.stage(Span::new(first.start, first.end - 1), &mut Copies(space), |stage| {
@@ -186,6 +194,12 @@ where
                 drop(held);
             }
             return Attempt::Done;
+        }
+        if let Some(span) = blocked {
+            drop(works);
+            // A thread with a deadline queues at once (HELD-2).
+            let is_free = deadline.is_none() && self.outlasts_requests(record.rank, span);
+            return if is_free { Attempt::Outdated } else { Attempt::NotHere };
         }
         match later {
             None => match ended {
@@ -228,18 +242,19 @@ where
             // Loaded in the stage, which has seen all earlier publications of this leaf: a caller
             // that links an area sets this flag before it publishes the area.
             let has_links = self.map.may_have_links();
-            if !is_plain || has_links || self.meets_request(record.rank, locked) {
+            if !is_plain || has_links {
+                return Attempt::NotHere;
+            }
+            if self.meets_request(record.rank, locked) {
+                *leaf.blocked = Some(locked);
                 return Attempt::NotHere;
             }
             // After the look at range locks: a call that had one has stored its break.
-            if first.brk.is_none_or(|brk| brk == self.current_break()) {
-                break;
+            let Some(moved) = self.moved(&first, reach) else { break };
+            if !self.follow(&mut stage, leaf, &moved) {
+                return Attempt::Outdated;
             }
-            let Some(moved) = self.reach_now(&mut stage, leaf, reach) else { return Attempt::Outdated };
             first = moved;
-        }
-        if first.looked && !self.is_still_the_reach(&first, reach) {
-            return Attempt::Outdated;
         }
         let brk = self.current_break();
         let Copies(space) = stage.holder();
@@ -419,28 +434,41 @@ where
         self.calls.iter().any(|record| record.rank != rank && record.request.may_meet(spans))
     }
 
-    /// The reach of a call for which other calls have moved the break before the leaf was locked.
-    /// `None`: it is not within what was staged, or not covered by the thread's credit.
+    /// Waits for the range locks of others that meet the span, some microseconds at most. Returns
+    /// whether there is none now. (A call that took a range lock at once would make the next one
+    /// beside it take one too, and so on.)
     #[cold]
-    fn reach_now(
+    fn outlasts_requests(&self, rank: usize, span: Span) -> bool {
+        (0..GLANCES).any(|round| {
+            W::pause(round);
+            !self.is_requested_at(rank, Spans::one(span))
+        })
+    }
+
+    /// The reach of the call now, if other calls have moved it before the leaf was locked.
+    #[inline]
+    fn moved(&self, first: &Reach, reach: &dyn Fn(&Self) -> Reach) -> Option<Reach> {
+        if !first.looked && first.brk.is_none_or(|brk| brk == self.current_break()) {
+            return None;
+        }
+        let now = reach(self);
+        let is_covered = now.growth.bytes <= first.growth.bytes && (first.growth.locks || !now.growth.locks);
+        let is_same = (now.start, now.end, now.whole, now.brk) == (first.start, first.end, false, first.brk);
+        (!is_same || !is_covered || now.keeps_faults != first.keeps_faults).then_some(now)
+    }
+
+    /// Moves the stage to this reach. `false`: it is not within the leaf, or not covered by the
+    /// thread's credit.
+    #[cold]
+    fn follow(
         &self,
         stage: &mut Staged<'_, '_, '_, B, R>,
         leaf: &LeafUpdate<'_, '_, '_, '_, B, R, W>,
-        reach: &dyn Fn(&Self) -> Reach,
-    ) -> Option<Reach> {
-        let now = reach(self);
+        now: &Reach,
+    ) -> bool {
         let Copies(space) = stage.holder();
         let is_covered = leaf.credit.covers(space, leaf.since, &now.growth);
-        (is_covered && !now.whole && stage.aim(Span::new(now.start, now.end - 1))).then_some(now)
-    }
-
-    /// Whether a reach computed from the areas, before the leaf was staged, is still the same.
-    #[inline]
-    fn is_still_the_reach(&self, first: &Reach, reach: &dyn Fn(&Self) -> Reach) -> bool {
-        let now = reach(self);
-        let is_within = now.growth.bytes <= first.growth.bytes && (first.growth.locks || !now.growth.locks);
-        (now.start, now.end, now.whole, now.keeps_faults) == (first.start, first.end, false, first.keeps_faults)
-            && is_within
+        is_covered && !now.whole && !now.may_wait && stage.aim(Span::new(now.start, now.end - 1))
     }
 
     /// Makes the areas of the copy in this span the space's own (INHERIT-1).

@@ -13,7 +13,9 @@
 //!    was published. If the answer is another place, go back to step 2 with that.
 //!
 //! The fast path comes first: it maps in the leaf that has the place (`leaf`). The lock of the
-//! leaf's parent serves as the range lock, and one search is confirmed when the place is marked.
+//! leaf's parent serves as the range lock. If anything was published since the search, the call
+//! searches again under that lock, and maps at the new answer if that is in the same leaf: so
+//! threads that map at the same place queue for the lock, and do not outdate one another's answers.
 //!
 //! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock and
 //!   its place is marked. An update that publishes after that instant is ordered later, even if it
@@ -58,6 +60,7 @@ use crate::space::occupied::Occupied;
 use crate::space::place::{Placement, Want};
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config};
+use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use samara::{GapQuery, PinHere, Reclaim, Span};
 
@@ -166,15 +169,37 @@ where
     ) -> Result<(u64, Plan), Error> {
         let want = self.config.want(request, &mut *places)?;
         let (record, writer) = thread.with_writer()?;
-        let (mut look, mut is_misfit) = (self.look(placement, &want), false);
-        for _ in 0..STAGES {
-            let Some(at) = look.place.filter(|_| want.huge.is_none()) else { break };
-            let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
-            let mut confirm = || self.is_still_free(look, &want);
-            match self.update_leaf(record, writer, &|_| reach(at), deadline, apply, &mut call, &mut confirm) {
+        let mut is_misfit = false;
+        let (seen, placement) = (Cell::new(self.look(placement, &want)), RefCell::new(placement));
+        let search = || seen.set(self.look(*placement.borrow_mut(), &want));
+        // In a stage, no call takes or frees this place until the stage is over.
+        let reach_now = |_: &Self| {
+            if !seen.get().instant.is_some_and(|instant| self.is_still(instant)) {
+                search();
+            }
+            seen.get().place.map_or(Reach::WHOLE, |at| Reach { looked: true, ..reach(at) })
+        };
+        for _ in 0..if want.huge.is_none() { STAGES } else { 0 } {
+            let mut call =
+                Answering::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(seen.get().place?))));
+            let mut confirm = || {
+                let place = seen.get().place;
+                // Other leaves may change meanwhile.
+                for _ in 0..STAGES {
+                    if self.is_still_free(seen.get(), &want) {
+                        return true;
+                    }
+                    search();
+                    if seen.get().place != place {
+                        break;
+                    }
+                }
+                false
+            };
+            match self.update_leaf(record, writer, &reach_now, deadline, apply, &mut call, &mut confirm) {
                 Attempt::Done => return call.after(Ok(())),
                 Attempt::Failed(errno) => return Err(errno.into()),
-                Attempt::Outdated => look = self.look(placement, &want),
+                Attempt::Outdated => {}
                 Attempt::NotHere => break,
                 Attempt::Misfit => {
                     is_misfit = true;
@@ -182,6 +207,7 @@ where
                 }
             }
         }
+        let (mut look, placement) = (seen.get(), placement.into_inner());
         // Threads that all search meet again in the whole space, so they stand aside there too.
         let mut patience = W::PATIENCE;
         for round in 0..LOCKS {

@@ -183,7 +183,8 @@ pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
     /// answer; the narrowest one is not.
     ///
     /// May be called more than once for one call, while the areas may change, so it must not change
-    /// `self` in a way that affects later answers.
+    /// `self` in a way that affects later answers. It must not make a call on the shared space,
+    /// which could wait for this one.
     fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
         let _unused = (areas, config, want);
         None

@@ -155,6 +155,78 @@ fn a_better_place_that_becomes_free_meanwhile_is_taken() {
     space.check().unwrap();
 }
 
+/// Chooses as [`Linux`]. After its first answer in a shared space, `meanwhile` runs.
+struct Interrupted<F>(Option<F>);
+
+impl<F: FnOnce(u64)> Placement<FileId> for Interrupted<F> {
+    fn place(&mut self, space: &AddressSpace<FileId>, want: &Want) -> Option<u64> {
+        Linux.place(space, want)
+    }
+
+    fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
+        let answer = Placement::<FileId>::place_among(&mut Linux, areas, config, want);
+        if let (Some(meanwhile), Some(at)) = (self.0.take(), answer) {
+            meanwhile(at);
+        }
+        answer
+    }
+}
+
+/// A space whose highest free places are TOP - 1, TOP - 3, ... pages, in a leaf between others.
+fn comb() -> SharedAddressSpace<FileId> {
+    let space = shared();
+    for at in 1..=40 {
+        let (above, below) = (TOP + at * PAGE, TOP - 2 * at * PAGE);
+        for at in [above, below] {
+            space.map(&if (at / PAGE) % 4 < 2 { rw(at, 1) } else { read(at) }).unwrap();
+        }
+    }
+    space
+}
+
+/// A search that is outdated before its leaf is locked is repeated under that lock.
+#[test]
+fn a_search_that_is_outdated_follows_the_place_in_its_leaf() {
+    let space = comb();
+    let (mut caller, mut other) = (space.caller(), space.caller());
+    for caller in [&mut caller, &mut other] {
+        caller.map(&rw(0x10_0000, 1)).unwrap(); // it has memory of its own now
+    }
+    let before = space.statistics();
+    let mut map = |meanwhile: &mut dyn FnMut(u64)| place(caller.mmap(&rw(0, 1), &mut Interrupted(Some(meanwhile))));
+    let taken = map(&mut |at| other.map(&read(at)).map(|_| ()).unwrap());
+    assert_eq!(taken, Ok(TOP - 3 * PAGE), "the first place is taken meanwhile");
+    let freed = map(&mut |_| other.unmap(TOP - PAGE, PAGE).map(|_| ()).unwrap());
+    assert_eq!(freed, Ok(TOP - PAGE), "a better place is free again");
+    let elsewhere = map(&mut |_| other.unmap(TOP + 20 * PAGE, PAGE).map(|_| ()).unwrap());
+    assert_eq!(elsewhere, Ok(TOP - 5 * PAGE), "another leaf changes meanwhile");
+    let after = space.statistics();
+    assert_eq!((after.ranged - before.ranged, after.whole, after.waited), (6, before.whole, 0));
+    space.check().unwrap();
+}
+
+/// Threads that map at the same place queue for its leaf: few of them need a range lock.
+#[test]
+fn threads_that_search_for_the_same_place_stay_in_its_leaf() {
+    let space = comb();
+    let rounds = times(100_000);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut caller = space.caller();
+                for _ in 0..rounds {
+                    let at = place(caller.mmap(&rw(0, 1), &mut Linux)).unwrap();
+                    caller.protect(at, PAGE, Prot::READ, None).unwrap();
+                    caller.unmap(at, PAGE).unwrap();
+                }
+            });
+        }
+    });
+    let Statistics { ranged, leaf, whole, .. } = space.statistics();
+    assert!(leaf > ranged / 20 * 19, "{leaf} of {ranged} calls in a leaf, {whole} of the whole space");
+    space.check().unwrap();
+}
+
 /// While a call waits in `apply`, nothing is mapped where its huge page needs room.
 #[test]
 fn the_room_of_a_huge_page_is_locked() {
