@@ -133,16 +133,18 @@ pub(crate) mod plain {
     pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8};
 }
 
-/// One turn of waiting for another thread. Short at first; later, with `std`, it yields.
+/// One turn of waiting for another thread, before the next look at its word. Turns grow from 2 to
+/// 64 pauses, because a look takes the cache line of the word from the thread that works there.
+/// Later, with `std`, a turn yields the processor.
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) fn spin(spins: &mut u32) {
     *spins = spins.saturating_add(1);
     #[cfg(feature = "std")]
-    if *spins > 100 {
+    if *spins > 10 {
         std::thread::yield_now();
         return;
     }
-    core::hint::spin_loop();
+    (0..1 << (*spins).min(6)).for_each(|_| core::hint::spin_loop());
 }
 
 /// What `shadow` learns about the memory of nodes. Without `--cfg loom` each function does nothing.
