@@ -9,7 +9,7 @@ use samara_trace::file::Header;
 use crate::api::{Options, Running};
 use crate::inspect::max_map_count;
 use crate::nostop::Group;
-use crate::os::sys;
+use crate::os::limits;
 
 impl Options {
     /// The header of a trace file for this recording, begun now.
@@ -28,7 +28,7 @@ impl Running {
     pub fn header(&self) -> Header {
         let words = self.words();
         let header = words.split_first().map(|(program, args)| now(program, args));
-        let limits = i32::try_from(self.pid).map(sys::limits_by_name).unwrap_or_default();
+        let limits = i32::try_from(self.pid).map(limits::limits_by_name).unwrap_or_default();
         Header { limits, ..header.unwrap_or_else(|| now(&self.name, &[])) }
     }
 }
@@ -54,7 +54,7 @@ fn now(program: &OsStr, args: &[OsString]) -> Header {
         page_size: page_size().unwrap_or(4096),
         max_map_count: max_map_count(),
         overcommit: overcommit(),
-        limits: sys::own_limits(),
+        limits: limits::own_limits(),
         gate: gate().unwrap_or_default(),
         ..Header::new(program, args)
     }

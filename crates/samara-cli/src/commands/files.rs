@@ -24,7 +24,7 @@ use crate::output_file::Output;
 pub(crate) const NOT_RUN: &str = "the program was not run";
 
 /// The files that are asked for.
-pub(crate) struct Asked<'a> {
+pub(crate) struct OutputFiles<'a> {
     pub(crate) trace: Option<Name<'a>>,
     pub(crate) summary: Option<&'a Path>,
     /// Whether a page of the trace is written, beside it.
@@ -64,7 +64,7 @@ impl Files {
 
 /// Opens the files. If one cannot be opened, prints why, with `left` as the end of the message, and
 /// leaves everything as it was.
-pub(crate) fn open(asked: Asked<'_>, left: &str) -> Result<Files, ExitCode> {
+pub(crate) fn open(asked: OutputFiles<'_>, left: &str) -> Result<Files, ExitCode> {
     let given = match &asked.trace {
         Some(Name::Given(path)) => Some(*path),
         _ => None,

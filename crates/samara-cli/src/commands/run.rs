@@ -12,7 +12,7 @@ use samara_trace::{Sink, SinkError};
 
 use super::command_line;
 use super::early::Early;
-use super::files::{self, Asked, Files, NOT_RUN, Name};
+use super::files::{self, Files, NOT_RUN, Name, OutputFiles};
 use super::trace::not_run;
 use crate::cli::{Outputs, Run};
 use crate::format::{bytes, count, plural};
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
     let mut options = Options::new(program).args(rest.iter().cloned());
     let of = &args.outputs;
-    let asked = Asked {
+    let asked = OutputFiles {
         trace: of.output.as_deref().map(Name::Given),
         summary: of.summary_json.as_deref(),
         page: false,

@@ -16,7 +16,7 @@ use samara_trace::output::{OutputFile, OutputName};
 use samara_trace::{FileSink, Written};
 
 use super::early::Early;
-use super::files::{self, Asked, Files, Name};
+use super::files::{self, Files, Name, OutputFiles};
 use super::trace::{LEFT_ALONE, not_run, say_cost};
 use super::{command_line, own_name};
 use crate::cli::Top;
@@ -183,7 +183,7 @@ where
 fn trace(args: &Top, header: &dyn Fn() -> Header, printed: Option<&Named>, left: &str) -> Result<Files, ExitCode> {
     let trace = args.output.as_deref().map(Name::Given);
     let other = printed.map(|(path, name)| (path.as_path(), name));
-    let asked = Asked { trace, summary: None, page: false, other, access: args.readers.access(), header };
+    let asked = OutputFiles { trace, summary: None, page: false, other, access: args.readers.access(), header };
     files::open(asked, left)
 }
 

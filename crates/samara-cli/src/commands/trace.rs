@@ -17,7 +17,7 @@ use samara_trace::file::Header;
 use samara_trace::file::name_text;
 
 use super::command_sink::CommandSink;
-use super::files::{self, Asked, Files, NOT_RUN, Name};
+use super::files::{self, Files, NOT_RUN, Name, OutputFiles};
 use super::report::Page;
 use crate::cli::Trace;
 use crate::format::plural;
@@ -215,7 +215,7 @@ fn recorded(
     left: &str,
     record: impl FnOnce(&mut CommandSink<'_>) -> Result<Outcome, RecordError>,
 ) -> Result<(Status, bool), ExitCode> {
-    let asked = Asked {
+    let asked = OutputFiles {
         trace: Some(args.outputs.output.as_deref().map_or(Name::Chosen(default_path), Name::Given)),
         summary: args.outputs.summary_json.as_deref(),
         page: args.report,

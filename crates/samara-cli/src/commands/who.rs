@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Who) -> ExitCode {
             Err(code) => return code,
         },
     };
-    let asked = &Asked { args, pid, address };
+    let asked = &Query { args, pid, address };
     let mut end = Ok(End::default());
     let printed = output::styled_stdout(|out| {
         if !args.json {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Who) -> ExitCode {
 }
 
 /// The request: the process and the address.
-struct Asked<'a> {
+struct Query<'a> {
     args: &'a Who,
     pid: Option<u32>,
     address: u64,
@@ -107,7 +107,7 @@ struct End {
 /// why the trace cannot be followed.
 fn history<R: Read>(
     mut reader: TraceReader<R>,
-    asked: &Asked<'_>,
+    asked: &Query<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Result<End, String>> {
     let args = asked.args;

@@ -26,7 +26,7 @@ use crate::arch::Decoded;
 use crate::engine::kernel_map_count;
 use crate::os::huge_pages;
 use crate::os::huge_pages::Settings;
-use crate::os::sys;
+use crate::os::limits;
 use crate::space::host::Program;
 use crate::space::model::Model;
 use crate::space::{Returned, Space, SpaceId};
@@ -199,7 +199,7 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn new(space: &'a Space, call: &'a Returned, settings: Rc<Settings>) -> Option<Self> {
         let tid = call.who.tid;
-        let (model, task_size, limits) = (&space.model, samara_probe::task_size(), sys::limits(tid)?);
+        let (model, task_size, limits) = (&space.model, samara_probe::task_size(), limits::limits(tid)?);
         let personality = Personality::from_bits_retain(call.personality);
         let legacy = number("/proc/sys/vm/legacy_va_layout") > 0 || personality.bits() & ADDR_COMPAT_LAYOUT != 0;
         let least = number("/proc/sys/vm/mmap_min_addr");
@@ -223,7 +223,7 @@ impl<'a> Trial<'a> {
                 huge: huge_pages::HUGE_PAGES.map(free),
                 least,
             },
-            caps: sys::capabilities(tid),
+            caps: limits::capabilities(tid),
             config: Config { task_size, bases, touches: Touches::Unseen, ..model.config().clone() },
             nameless: false,
         };
@@ -358,7 +358,7 @@ fn number(path: &str) -> u64 {
 /// `own` bytes.
 fn overcommit(own: u64) -> (Overcommit, u64) {
     match number("/proc/sys/vm/overcommit_memory") {
-        0 => (Overcommit::Guess { total: sys::memory() }, 0),
+        0 => (Overcommit::Guess { total: limits::memory() }, 0),
         2 => {
             let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
             let kib = |name: &str| {

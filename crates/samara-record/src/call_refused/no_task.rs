@@ -9,8 +9,9 @@ use samara_trace::{Refused, RefusedBy};
 
 use super::{number, overcommit};
 use crate::arch::Decoded;
+use crate::os::limits;
 use crate::os::proc::Status;
-use crate::os::sys::{self, Tid};
+use crate::os::sys::Tid;
 use crate::space::model::Model;
 
 /// Why the kernel gave `result` to a call that makes a task.
@@ -26,7 +27,7 @@ pub(super) fn refused(model: &Model, d: &Decoded, tid: Tid, result: i64) -> Opti
 fn processes(tid: Tid) -> Option<Refused> {
     const ADMIN: u64 = 1 << 21;
     const RESOURCE: u64 = 1 << 24;
-    let limit = sys::process_limit(tid).filter(|limit| *limit != u64::MAX)?;
+    let limit = limits::process_limit(tid).filter(|limit| *limit != u64::MAX)?;
     let status = Status::of(tid)?;
     let user = status.number("Uid:");
     if user == 0 || status.bits("CapEff:") & (ADMIN | RESOURCE) != 0 {

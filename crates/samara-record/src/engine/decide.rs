@@ -22,6 +22,7 @@ use crate::arch::Decoded;
 use crate::engine::Anywhere;
 use crate::os::huge_pages;
 use crate::os::huge_pages::Settings;
+use crate::os::limits;
 use crate::os::sys::{self, Tid};
 use crate::space::Returned;
 use crate::space::apply::{on_a_driver, readable, spans};
@@ -159,7 +160,7 @@ impl Charge {
             features: engine.features.unwrap_or_else(|| samara_probe::Profile::running().features),
             touches: Touches::Unseen,
             overcommit: match overcommit {
-                Some(0) => Overcommit::Guess { total: sys::memory() },
+                Some(0) => Overcommit::Guess { total: limits::memory() },
                 // Memory committed to others changes all the time: left to the kernel.
                 _ => Overcommit::Always,
             },
@@ -190,7 +191,7 @@ impl Charge {
     /// show them: the first of them (the loader, a position-independent program without a loader,
     /// `[vdso]`) is at the base. Without such a map, the base is drawn at random.
     pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
-        let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
+        let (task, stack_limit) = (self.config.task_size, limits::limits(tid).map_or(8 << 20, |l| l.stack.soft));
         let page = self.config.page_size.bytes();
         let compat = self.legacy || personality & ADDR_COMPAT_LAYOUT != 0;
         let random = self.random && personality & ADDR_NO_RANDOMIZE == 0;
@@ -249,7 +250,7 @@ impl Charge {
         host.of = asker.of;
         host.settings = Some(Rc::clone(&self.settings));
         let personality = Personality::from_bits_retain(asker.personality);
-        let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), personality, taken };
+        let trial = Trial { model, bases, limits, caps: limits::capabilities(asker.tid), personality, taken };
         let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
             // It acts on another process's memory, or no memory is left for a copy of the model.
             return self.left(d);

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::os::fd::RawFd;
 
 use super::record::Record;
-use super::source::Asked;
+use super::source::CallsToRecord;
 use crate::os::sys::Tid;
 use crate::stacks::Copies;
 
@@ -16,7 +16,7 @@ pub(super) struct Bpf {
 }
 
 impl Bpf {
-    pub(super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {
+    pub(super) fn new(asked: CallsToRecord<'_>) -> Result<Bpf, String> {
         let _ = (asked.calls, asked.ends, asked.bytes, asked.stack, asked.whose);
         Err("it is not built in".into())
     }

@@ -25,7 +25,8 @@ use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::ptrace::{self, Waited};
-use crate::os::sys::{self, Asked, Signals, Tid};
+use crate::os::signals::{self, Requests, Signals};
+use crate::os::sys::{self, Tid};
 use crate::processes;
 use crate::space::{SpaceId, is_whole};
 use crate::stacks::Stacks;
@@ -117,7 +118,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
             } else if sys::is_job_with(root) {
                 // A shell's job must stop as a whole, or the shell waits for samara for ever.
                 session.read_all();
-                sys::stop_self(libc::WSTOPSIG(code), || is_stopped(root));
+                signals::stop_self(libc::WSTOPSIG(code), || is_stopped(root));
             }
         }
         if status.is_some() {
@@ -285,7 +286,7 @@ fn is_stopped(pid: Tid) -> bool {
 }
 
 /// Passes the recorder's signals on to the program.
-fn pass_on(asked: Asked, root: Tid) {
+fn pass_on(asked: Requests, root: Tid) {
     if let Some(signal) = asked.end {
         sys::kill(root, signal);
     }

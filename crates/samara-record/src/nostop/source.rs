@@ -148,7 +148,7 @@ fn births(call: Call) -> bool {
 
 /// What BPF programs are asked to record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct CallsToRecord<'a> {
     /// Numbers of calls, and of the calls that do not return.
     pub(super) calls: &'a [u32],
     pub(super) ends: &'a [u32],
@@ -544,7 +544,7 @@ impl Drop for Source {
 /// BPF programs that record the calls.
 fn by_bpf(bytes: usize, stack: u32, whose: Whose) -> Result<Bpf, String> {
     let ends = [libc::SYS_exit as u32, libc::SYS_exit_group as u32];
-    Bpf::new(Asked { calls: &calls_to_watch(), ends: &ends, bytes, stack, whose })
+    Bpf::new(CallsToRecord { calls: &calls_to_watch(), ends: &ends, bytes, stack, whose })
 }
 
 /// The processors that are online: by `/sys` or, where that is not mounted, by `/proc/stat`.

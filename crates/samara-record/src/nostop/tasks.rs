@@ -27,7 +27,7 @@ use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::{Caller, Returned, Space, SpaceId};
-use crate::stacks::{Asked, Copied, Stacks};
+use crate::stacks::{Copied, StackRequest, Stacks};
 pub(super) use explained::spare_areas;
 use whose::shares_space;
 
@@ -326,7 +326,7 @@ impl<'a> Tasks<'a> {
         let id = self.processes.get(&pid)?.place?;
         let space = self.places.get(&id)?.space.as_ref()?;
         let who = Who { pid, tid, entry_ns: self.now, exit_ns: self.now };
-        let asked = Asked { who, space: id, model: &space.model, compat: false, copied: Some(copied) };
+        let asked = StackRequest { who, space: id, model: &space.model, compat: false, copied: Some(copied) };
         self.stacks.as_mut()?.number(&asked, &mut self.journal)
     }
 

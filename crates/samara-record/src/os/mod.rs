@@ -3,11 +3,11 @@
 pub(crate) mod child;
 pub(crate) mod closing;
 pub(crate) mod huge_pages;
-mod limits;
+pub(crate) mod limits;
 mod origin;
 pub(crate) mod proc;
 pub(crate) mod ptrace;
 pub(crate) mod resident;
 pub(crate) mod segments;
-mod signals;
+pub(crate) mod signals;
 pub(crate) mod sys;

@@ -96,7 +96,7 @@ fn tick_signal() -> c_int {
 
 /// Requests to the recorder since the last check.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Requests {
     /// A signal that asks the recorder to end: SIGTERM or SIGHUP; when attached also SIGINT or
     /// SIGQUIT.
     pub(crate) end: Option<c_int>,
@@ -106,7 +106,7 @@ pub(crate) struct Asked {
     bits: i32,
 }
 
-impl Asked {
+impl Requests {
     /// Whether this signal arrived. [`Signals::install`] must have been told to handle it.
     pub(crate) fn has(&self, signal: c_int) -> bool {
         self.bits & (1 << signal) != 0
@@ -216,16 +216,16 @@ impl Signals {
 
     /// Returns the requests since the last check. The timer keeps the handler's period: call
     /// [`Signals::tick`] next.
-    pub(crate) fn asked(&mut self) -> Asked {
+    pub(crate) fn asked(&mut self) -> Requests {
         TICKED.store(0, Ordering::Relaxed);
         let bits = ASKED.swap(0, Ordering::Relaxed);
         if bits == 0 {
-            return Asked::default();
+            return Requests::default();
         }
         self.period_ns = NAG_NS;
         let came = |signal: &c_int| bits & (1 << signal) != 0;
         let ends = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
-        Asked { end: ends.into_iter().find(came), continued: came(&libc::SIGCONT), bits }
+        Requests { end: ends.into_iter().find(came), continued: came(&libc::SIGCONT), bits }
     }
 
     /// Interrupts waits every `period_ns`; 0: never, or only by the pulse.

@@ -12,12 +12,6 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-pub(crate) use crate::os::limits::{
-    Resource, attribute, capabilities, limits, limits_by_name, mdwe, memory, merges_pages, own_limits, process_limit,
-    set_limit,
-};
-pub(crate) use crate::os::signals::{Asked, Signals, ending, stop_self};
-
 /// A process or thread id.
 pub(crate) type Tid = i32;
 

@@ -19,6 +19,7 @@ use samara_trace::event::Step;
 
 use crate::arch::Decoded;
 use crate::journal::Journal;
+use crate::os::limits;
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::ptrace;
 use crate::os::sys::{self, Tid};
@@ -78,10 +79,10 @@ impl Space {
         let d = &call.decoded;
         // A call that a limit refused may have taken effect in part.
         let limited = call.result == -i64::from(libc::ENOMEM);
-        let limits = if limited { sys::limits(call.who.tid) } else { None };
+        let limits = if limited { limits::limits(call.who.tid) } else { None };
         self.model.set_limits(limits.unwrap_or_default());
         if limited {
-            self.model.set_caps(sys::capabilities(call.who.tid));
+            self.model.set_caps(limits::capabilities(call.who.tid));
         }
         match apply_to_model(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
             Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),

@@ -124,7 +124,7 @@ pub(crate) struct Stacks {
 
 /// A task whose stack is wanted.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct StackRequest<'a> {
     pub(crate) who: Who,
     pub(crate) space: SpaceId,
     pub(crate) model: &'a Model,
@@ -146,7 +146,7 @@ struct CodePlace {
 impl Stacks {
     /// The number of a task's stack. New modules and stacks are written first. `None`: its
     /// registers cannot be read, or it is not in code that the model knows.
-    pub(crate) fn number(&mut self, asked: &Asked<'_>, journal: &mut Journal<'_>) -> Option<u32> {
+    pub(crate) fn number(&mut self, asked: &StackRequest<'_>, journal: &mut Journal<'_>) -> Option<u32> {
         let known = self.modules.len();
         let (frames, end) = self.unwind(asked)?;
         for number in known..self.modules.len() {
@@ -237,7 +237,7 @@ impl Stacks {
         }
     }
 
-    fn write_module(&self, number: usize, asked: &Asked<'_>, journal: &mut Journal<'_>) {
+    fn write_module(&self, number: usize, asked: &StackRequest<'_>, journal: &mut Journal<'_>) {
         let Some(module) = self.modules.get(number) else { return };
         let mut event = journal.blank(EventKind::Module, asked.space, asked.who);
         event.args[0] = number as u64;

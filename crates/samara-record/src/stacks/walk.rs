@@ -26,7 +26,7 @@ const SWITCHES: u32 = 8;
 
 impl Stacks {
     /// The frames of a stack, the innermost first.
-    pub(super) fn unwind(&mut self, asked: &Asked<'_>) -> Option<(Vec<Frame>, End)> {
+    pub(super) fn unwind(&mut self, asked: &StackRequest<'_>) -> Option<(Vec<Frame>, End)> {
         let tid = asked.who.tid;
         let register = |offset| ptrace::register(tid, offset).ok();
         let (ip, sp, bp) = match asked.copied {
@@ -110,7 +110,7 @@ impl Stacks {
     }
 
     /// The place of an address in a module. Adds the part of the module if it is new.
-    fn place(&mut self, parts: &mut Parts, asked: &Asked<'_>, address: u64) -> Option<CodePlace> {
+    fn place(&mut self, parts: &mut Parts, asked: &StackRequest<'_>, address: u64) -> Option<CodePlace> {
         let area = asked.model.area_at(address).filter(|area| area.area.flags.contains(Flags::EXEC))?;
         let page = asked.model.config().page_size;
         let (start, end) = (area.start, area.end);

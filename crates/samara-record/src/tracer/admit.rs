@@ -10,6 +10,7 @@
 
 use super::*;
 use crate::engine::Asker;
+use crate::os::limits;
 use crate::space::{apply, reach};
 use samara_trace::calls::Reach;
 
@@ -123,7 +124,7 @@ impl Tracer<'_> {
         let id = task.space?;
         // Calls of a space with unknown areas are not decided.
         let hidden = self.spaces.get(&id).is_none_or(|(space, _)| space.hidden());
-        let limits = sys::limits(tid).filter(|_| !hidden);
+        let limits = limits::limits(tid).filter(|_| !hidden);
         let mut asker = Asker {
             pid: task.tgid,
             tid,

@@ -21,6 +21,7 @@ use super::*;
 use crate::api::Running;
 use crate::os::proc::{Fate, Status};
 use crate::os::ptrace::TraceOptions;
+use crate::os::signals;
 
 /// Time limit for threads that do not stop, in nanoseconds.
 pub(super) const STOP_LIMIT_NS: u64 = 1_000_000_000;
@@ -240,7 +241,7 @@ impl Tracer<'_> {
     /// Seizes a thread and asks it to stop.
     fn seize(&mut self, tid: Tid) -> Result<Seized, RecordError> {
         let mut task = Task::new(self.root, None, 0);
-        if let Err(error) = sys::ending(|| ptrace::seize(tid, TraceOptions::Bare)) {
+        if let Err(error) = signals::ending(|| ptrace::seize(tid, TraceOptions::Bare)) {
             if error.raw_os_error() == Some(libc::EINTR) {
                 return Ok(Seized::Loads);
             }

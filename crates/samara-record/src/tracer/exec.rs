@@ -2,6 +2,7 @@
 //! under the recorder.
 
 use super::*;
+use crate::os::limits;
 
 impl Tracer<'_> {
     /// Handles a loaded program. `tid` is the process's id by now, whichever thread made the call.
@@ -47,8 +48,8 @@ impl Tracer<'_> {
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
         let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
         let mdwe =
-            before.map_or_else(|| samara_mm::Mdwe::from_bits(sys::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
-        let merges_pages = before.map_or_else(sys::merges_pages, |(s, _)| s.model.merges_pages());
+            before.map_or_else(|| samara_mm::Mdwe::from_bits(limits::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
+        let merges_pages = before.map_or_else(limits::merges_pages, |(s, _)| s.model.merges_pages());
         let space_was_recorded = before.is_some_and(|(_, traffic)| traffic.recorded);
         let was_recorded = self.tasks.get(&tid).is_some_and(|task| task.was_recorded);
         self.leave_space(tid, false);

@@ -15,8 +15,9 @@ use crate::api::{Engine, Options, RecordError};
 use crate::engine::kernel_map_count;
 use crate::os::child;
 use crate::os::child::{Apart, Child, Launch};
+use crate::os::limits::{self, Resource};
 use crate::os::ptrace::{self, TraceOptions, Waited};
-use crate::os::sys::{self, Resource, Tid};
+use crate::os::sys::Tid;
 use crate::tracer::{ptrace_refused, seccomp};
 
 /// The program, seized and about to execute.
@@ -130,7 +131,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
         });
     }
     for (option, resource, bytes) in engine.map(limits).into_iter().flatten() {
-        if let Err(error) = sys::set_limit(pid, resource, bytes) {
+        if let Err(error) = limits::set_limit(pid, resource, bytes) {
             drop(go); // as above
             while let Ok(Waited::Nothing) = ptrace::wait_for(pid, true) {}
             return Err(RecordError::System(option, error));
@@ -215,7 +216,7 @@ pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
 /// not.
 pub(crate) fn file_caps(tid: Tid) -> Option<PathBuf> {
     let exe = format!("/proc/{tid}/exe");
-    let given = permitted(&sys::attribute(&c_string(exe.clone().into()).ok()?, c"security.capability")?)?;
+    let given = permitted(&limits::attribute(&c_string(exe.clone().into()).ok()?, c"security.capability")?)?;
     let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     let set = |name: &str| u64::from_str_radix(status.lines().find_map(|l| l.strip_prefix(name))?.trim(), 16).ok();

@@ -50,11 +50,12 @@ use crate::journal::{Journal, Lack, Who};
 use crate::os::proc;
 use crate::os::ptrace::{self, Go, SyscallInfo, Waited, Word};
 use crate::os::resident::Gauge;
-use crate::os::sys::{self, Signals, Tid};
+use crate::os::signals::Signals;
+use crate::os::sys::{self, Tid};
 use crate::space::memory::Memory;
 use crate::space::overlap::Flying;
 use crate::space::{Caller, Returned, Space, SpaceId};
-use crate::stacks::{Asked, Stacks};
+use crate::stacks::{StackRequest, Stacks};
 use crate::tracer::affinity::{IDLE_NS, Pair};
 use crate::tracer::launch::{Report, Started};
 use crate::tracer::own_job::{Due, Job};
@@ -515,7 +516,7 @@ impl Tracer<'_> {
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return self.resume(tid, 0) };
         if let Some(stacks) = self.stacks.as_mut().filter(|_| traffic.recorded) {
             let who = Who { pid: task.pid(), tid, entry_ns: now, exit_ns: now };
-            let asked = Asked { who, space: id, model: &space.model, compat: decoded.compat, copied: None };
+            let asked = StackRequest { who, space: id, model: &space.model, compat: decoded.compat, copied: None };
             flight.from.stack = stacks.number(&asked, &mut self.journal);
         }
         if traffic.flying.is_empty() && traffic.held.is_empty() {

@@ -15,6 +15,7 @@ use std::ffi::c_int;
 
 use super::*;
 use crate::api::Signal;
+use crate::os::signals;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -57,7 +58,7 @@ impl Switch {
 impl Tracer<'_> {
     /// Starts or stops the recording if signals ask for it. Both at once: a start, then a stop.
     /// Both are ignored while the process is let go.
-    pub(super) fn switch(&mut self, asked: &sys::Asked) {
+    pub(super) fn switch(&mut self, asked: &signals::Requests) {
         if self.is_letting_go() {
             return;
         }

@@ -11,6 +11,7 @@
 //!   busy the tasks are.
 
 use super::*;
+use crate::os::signals;
 
 /// A stop at a call's entry or return, as PTRACE_O_TRACESYSGOOD marks it.
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
@@ -199,7 +200,7 @@ impl Tracer<'_> {
         match due {
             Due::Stop(signal) if sys::is_job_with(self.root) => {
                 let mut news = None;
-                sys::stop_self(signal, || {
+                signals::stop_self(signal, || {
                     news = ptrace::wait_for(tid, false).ok();
                     !matches!(news, Some(Waited::Task(..)))
                 });

@@ -9,7 +9,7 @@ use aya::programs::{ProgramError, TracePoint};
 
 use super::first_line;
 use crate::nostop::perf::{self, Counts, Event, Of};
-use crate::nostop::source::Asked;
+use crate::nostop::source::CallsToRecord;
 use crate::nostop::tracefs::Tracefs;
 use crate::os::closing::close_apart;
 
@@ -21,7 +21,7 @@ pub(super) struct EachCall(Vec<Event>);
 impl EachCall {
     /// Attaches the programs. An error says in a few words why that is not possible: no tracefs,
     /// too few descriptors, or a kernel before Linux 5.15.
-    pub(super) fn new(programs: &mut Ebpf, asked: Asked<'_>) -> Result<EachCall, String> {
+    pub(super) fn new(programs: &mut Ebpf, asked: CallsToRecord<'_>) -> Result<EachCall, String> {
         let tracefs = Tracefs::find().map_err(|e| format!("tracefs cannot be read: {e}"))?;
         let mut all = EachCall(Vec::new());
         for (name, kind, calls) in

@@ -23,7 +23,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use super::Whose;
 use super::record::Record;
 use super::refused::{REFUSES, ROOTLESS};
-use super::source::Asked;
+use super::source::CallsToRecord;
 use crate::os::proc::{self, Status};
 use crate::os::sys::{self, Tid};
 use crate::stacks::Copies;
@@ -91,7 +91,7 @@ pub(in super::super) struct Bpf {
 
 impl Bpf {
     /// Loads and starts the programs. An error says in a few words why that is not possible.
-    pub(in super::super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {
+    pub(in super::super) fn new(asked: CallsToRecord<'_>) -> Result<Bpf, String> {
         missing()?;
         let btf = Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
         let steps = match asked.stack {
