@@ -332,6 +332,8 @@ pub(crate) fn reasons_text(all: &[&str], between: &str) -> String {
 /// The explanation of a reason, in brackets; empty for an unknown reason.
 pub(crate) fn gloss(reason: &str) -> &'static str {
     match (reason_name(reason), flag_words(reason).count()) {
+        // Since Linux 6.7.
+        ("flags", 1) if reason == "flags:nohugepage" => return " (only one of the two has it; MAP_STACK gives it too)",
         ("flags", 1) => return " (only one of the two has it)",
         ("flags", 2..) => return " (only one of the two has each)",
         _ => {}

@@ -204,7 +204,10 @@ pub(crate) fn set_by(why: &Why, reason: &str, sites: Sites<'_>) -> Option<String
         return None;
     }
     let mut calls: BTreeMap<u32, u64> = BTreeMap::new();
-    for b in why.boundaries.iter().filter(|b| reasons(&b.reason).any(|one| reasons(reason).any(|of| of == one))) {
+    // If neighbours differ in something else too, the last change may have been of that.
+    let is_one = |one: &str| reasons(reason).any(|of| of == one);
+    let is_of = |b: &&Between| !b.reason.is_empty() && reasons(&b.reason).all(is_one);
+    for b in why.boundaries.iter().filter(is_of) {
         b.changers.0.into_iter().chain(b.changers.1.filter(|site| Some(*site) != b.changers.0)).for_each(|site| {
             *calls.entry(site).or_default() += b.boundaries;
         });

@@ -67,10 +67,14 @@ impl Made {
     }
 
     pub(crate) fn protect(&mut self, start: u64, pages: u64, perms: u8) {
+        self.protect_like(start, pages, memory(perms));
+    }
+
+    fn protect_like(&mut self, start: u64, pages: u64, like: AreaRecord) {
         let (start, end) = (start * PAGE, (start + pages) * PAGE);
         let kind = StepKind::Changed(samara_mm::FlagChange::default());
-        let args = [start, end - start, u64::from(perms), 0, 0, 0];
-        let area = AreaRecord { start, end, ..memory(perms) };
+        let args = [start, end - start, u64::from(like.perms), 0, 0, 0];
+        let area = AreaRecord { start, end, ..like };
         self.add(EventKind::Call, Some(10), args, vec![Step { kind, start, end }], (start, end), vec![area]);
     }
 
@@ -241,6 +245,25 @@ fn protections_alternate() {
     };
     assert_eq!(told(&[1]), "121 areas would be 1, if all had the same protection");
     assert_eq!(told(&[1, 5]), "181 areas whose protections alternate would be 1, if all had the same protection");
+}
+
+/// A call that set another attribute of neighbours is not named for the flag in which they differ.
+#[test]
+fn the_flag_of_a_mapping_was_set_by_no_call() {
+    let mut made = Made::new();
+    let like = |perms, apart: &str| AreaRecord { apart: apart.into(), ..memory(perms) };
+    made.map(1000, 10, memory(3));
+    made.map(1010, 10, like(3, "flags:nohugepage"));
+    for page in (1030..1090).step_by(20) {
+        made.map(page, 20, memory(3));
+        made.protect_like(page + 10, 10, like(0, "protection+flags:nohugepage"));
+    }
+    let summary = made.summary();
+    let why = summary.largest.as_ref().unwrap().why.as_ref().unwrap();
+    let set_by = |reason| set_by(why, reason, Sites::of(&summary));
+    assert!(why.boundaries.iter().any(|b| b.reason == "flags:nohugepage"), "{:?}", why.boundaries);
+    assert!(why.boundaries.iter().any(|b| b.changers.1.is_some()), "{:?}", why.boundaries);
+    assert_eq!(set_by("flags:nohugepage"), None);
 }
 
 /// The sizes in a sentence are in the JSON too.
