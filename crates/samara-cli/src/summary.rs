@@ -212,7 +212,7 @@ fn largest(s: &Summary) -> Vec<String> {
         |kind| kind == PatternKind::ThreadStacks && why.is_some() && !verdicts.iter().any(|v| v.pattern == Some(kind));
     let is_told = |kind| !is_said(kind) && !is_wrong(kind);
     let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas && is_told(p.kind));
-    rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p, survey.known))));
+    rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p))));
     rows
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn screen(title: &str, survey: &Survey, scope: Scope<'_>) -> String {
     };
     rows("areas", vec![areas(survey, scope.limit)]);
     rows("groups", groups(&survey.groups));
-    rows("look like", survey.patterns.iter().map(|p| pattern(&by_threads(p, scope.threads), scope.known)).collect());
+    rows("look like", survey.patterns.iter().map(|p| pattern(&by_threads(p, scope.threads))).collect());
     rows("fragmented", survey.holes.iter().map(fragmented).collect());
     rows("apart", boundaries(&survey.boundaries, scope.known));
     rows("gaps", gaps(&survey.gaps));
@@ -111,7 +111,7 @@ pub(crate) fn group(g: &AreaGroup) -> String {
 }
 
 /// A pattern as a row.
-pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
+pub(crate) fn pattern(p: &Pattern) -> String {
     let n = |word| plural(p.times, word);
     let what = match p.kind {
         PatternKind::GuardPages => n("guard"),
@@ -130,7 +130,7 @@ pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
         PatternKind::FileViews => format!("{} of a file in pieces ({})", n("view"), short(&clean(&p.file))),
         _ => format!("{} ({})", n("instance"), p.kind.name()),
     };
-    let most = if known == Known::All { "" } else { "at most " };
+    let most = if p.is_upper_bound { "at most " } else { "" };
     let gone = match p.would_go {
         0 => String::new(),
         n if p.kind == PatternKind::FileViews => {
@@ -293,7 +293,7 @@ pub(crate) fn parts(survey: &Survey, groups: usize) -> Value {
             "smallest": g.sizes.0, "largest": g.sizes.1, "common_size": g.common.0, "common_areas": g.common.1,
         })).collect::<Vec<_>>(),
         "patterns": survey.patterns.iter().map(|p| json!({
-            "kind": p.kind.name(), "times": p.times, "areas": p.areas, "bytes": p.bytes, "would_go": p.would_go,
+            "kind": p.kind.name(), "times": p.times, "areas": p.areas, "bytes": p.bytes, "would_go": p.would_go, "is_upper_bound": p.is_upper_bound,
             "start": p.first.0, "end": p.first.1, "folder": Some(&p.folder).filter(|folder| !folder.is_empty()),
             "file": Some(&p.file).filter(|file| !file.is_empty()),
         })).collect::<Vec<_>>(),

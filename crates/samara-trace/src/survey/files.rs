@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::groups::DELETED;
-use super::patterns::{PatternKind, Patterns};
+use super::patterns::{PatternKind, Patterns, WouldGo};
 use super::{EXEC, SHARED, WRITE, size};
 use crate::event::AreaRecord;
 
@@ -34,7 +34,7 @@ pub(super) fn double_mapped(areas: &[AreaRecord], found: &mut Patterns) {
     for (runs, writes) in files {
         let mut all: Vec<&AreaRecord> = runs.into_iter().chain(writes).collect();
         all.sort_by_key(|a| a.start);
-        found.add(PatternKind::DoubleMapped, &all, 0);
+        found.add(PatternKind::DoubleMapped, &all, WouldGo::NONE);
         if let Some(one) = found.0.get_mut(&PatternKind::DoubleMapped).filter(|p| p.times == 1) {
             one.first = (all[0].start, all[0].end);
         }
@@ -71,7 +71,7 @@ pub(super) fn many(areas: &[AreaRecord], found: &mut Patterns) {
     let kind = if are_copies(&files) { PatternKind::LibraryCopies } else { PatternKind::ManyFiles };
     let mut all: Vec<&AreaRecord> = files.values().flatten().copied().collect();
     all.sort_by_key(|area| area.start);
-    all.into_iter().for_each(|area| found.add(kind, &[area], 0));
+    all.into_iter().for_each(|area| found.add(kind, &[area], WouldGo::NONE));
     if let Some(all) = found.0.get_mut(&kind) {
         (all.times, all.folder) = (files.len() as u64, folder.to_owned());
     }
@@ -120,7 +120,7 @@ pub(super) fn deleted(areas: &[AreaRecord], found: &mut Patterns) {
         if unnamed.iter().any(|name| area.name.starts_with(name)) {
             continue;
         }
-        found.add(PatternKind::DeletedFiles, &[area], 0);
+        found.add(PatternKind::DeletedFiles, &[area], WouldGo::NONE);
         let new = files.insert((area.dev, area.inode));
         if let Some(all) = found.0.get_mut(&PatternKind::DeletedFiles).filter(|_| !new) {
             all.times -= 1;
@@ -187,7 +187,7 @@ pub(crate) fn views(areas: &[AreaRecord]) -> Vec<Pieces<'_>> {
 pub(super) fn of_views(areas: &[AreaRecord], found: &mut Patterns) {
     let mut most = 0;
     for Pieces { views, areas, would_go } in views(areas) {
-        found.add(PatternKind::FileViews, &areas, would_go);
+        found.add(PatternKind::FileViews, &areas, WouldGo { least: would_go, most: would_go });
         let Some(all) = found.0.get_mut(&PatternKind::FileViews) else { return };
         all.times += views - 1;
         if most == 0 {

@@ -92,7 +92,7 @@ impl Survey {
             areas: areas.len() as u64,
             bytes: areas.iter().map(size).fold(0, u64::saturating_add),
             groups: groups::groups(areas),
-            patterns: patterns::patterns(areas),
+            patterns: patterns::patterns(areas, known),
             boundaries: boundaries::boundaries(areas, known),
             holes: holes::holes(areas),
             gaps: holes::gaps(areas),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{ACCESS, EXEC, READ, WRITE, alike, continues, files, is_anonymous, size};
+use super::{ACCESS, EXEC, Known, READ, WRITE, alike, continues, files, is_anonymous, size};
 use crate::event::AreaRecord;
 use crate::file::{reason_name, reasons};
 
@@ -82,9 +82,11 @@ pub struct Pattern {
     /// otherwise alike counts two, or one if more than the protection keeps it apart from only one
     /// of them. A guard between areas that differ, or at the start or end of memory with access,
     /// counts one if one of them is at least as large and only the protection keeps the guard apart
-    /// from it. For views: areas that would go if pieces that touch were one. An upper bound if not
-    /// all reasons are known.
+    /// from it. For views: areas that would go if pieces that touch were one.
     pub would_go: u64,
+    /// Whether `would_go` is an upper bound: not all reasons are known ([`Known`]), or more than
+    /// the protection keeps guards apart from the memory beside them.
+    pub is_upper_bound: bool,
     /// First address and end of the first instance.
     pub first: (u64, u64),
     /// Of [`PatternKind::ManyFiles`] and [`PatternKind::LibraryCopies`]: the folder that most of
@@ -112,30 +114,44 @@ pub(crate) struct Member {
     pub(crate) would_go: u64,
 }
 
+/// The number of areas that would go without an instance of a pattern: at least, and at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WouldGo {
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+impl WouldGo {
+    pub(super) const NONE: WouldGo = WouldGo { least: 0, most: 0 };
+}
+
 #[derive(Default)]
 pub(super) struct Patterns(pub(super) BTreeMap<PatternKind, Pattern>, Vec<Member>);
 
 impl Patterns {
-    pub(super) fn add(&mut self, kind: PatternKind, areas: &[&AreaRecord], would_go: u64) {
+    pub(super) fn add(&mut self, kind: PatternKind, areas: &[&AreaRecord], would_go: WouldGo) {
         let (Some(low), Some(high)) = (areas.first(), areas.last()) else { return };
         let member = |(i, area): (usize, &&AreaRecord)| {
-            let would_go = if i == 0 { would_go } else { 0 };
+            let would_go = if i == 0 { would_go.least } else { 0 };
             Member { start: area.start, kind, would_go }
         };
         self.1.extend(areas.iter().enumerate().map(member));
         let first = (low.start, high.end);
         let (folder, file) = (String::new(), String::new());
-        let new = Pattern { kind, times: 0, areas: 0, bytes: 0, would_go: 0, first, folder, file };
+        let new =
+            Pattern { kind, times: 0, areas: 0, bytes: 0, would_go: 0, is_upper_bound: false, first, folder, file };
         let at = self.0.entry(kind).or_insert(new);
         at.times += 1;
         at.areas += areas.len() as u64;
         at.bytes = areas.iter().map(|a| size(a)).fold(at.bytes, u64::saturating_add);
-        at.would_go += would_go;
+        at.would_go += would_go.most;
+        at.is_upper_bound |= would_go.least < would_go.most;
     }
 }
 
-pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
+pub(super) fn patterns(areas: &[AreaRecord], known: Known) -> Vec<Pattern> {
     let mut all: Vec<Pattern> = find(areas).0.into_values().collect();
+    all.iter_mut().for_each(|pattern| pattern.is_upper_bound |= known != Known::All);
     all.sort_by_key(|p| std::cmp::Reverse((p.areas, p.bytes)));
     all
 }
@@ -165,15 +181,15 @@ fn find(areas: &[AreaRecord]) -> Patterns {
         let closed = area.perms & ACCESS == 0;
         let opens = |a: &&AreaRecord| is_anonymous(a) && a.perms & ACCESS != 0;
         if let Some(rest) = above.filter(|rest| is_arena(area, rest)) {
-            found.add(PatternKind::Arenas, &[area, rest], 0);
+            found.add(PatternKind::Arenas, &[area, rest], WouldGo::NONE);
             at += 1;
         } else if let Some(stack) = above.filter(|stack| closed && size(area) <= GUARD && is_stack(area, stack)) {
-            found.add(PatternKind::ThreadStacks, &[area, stack], most_without(below, area, above));
+            found.add(PatternKind::ThreadStacks, &[area, stack], by_shape(below, area, above));
             at += 1;
         } else if closed && size(area) > GUARD {
-            found.add(PatternKind::Reservations, &[area], 0);
+            found.add(PatternKind::Reservations, &[area], WouldGo::NONE);
         } else if closed && (below.filter(opens).is_some() || above.filter(opens).is_some()) {
-            found.add(PatternKind::GuardPages, &[area], most_without(below, area, above));
+            found.add(PatternKind::GuardPages, &[area], by_shape(below, area, above));
         }
     }
     files::double_mapped(areas, &mut found);
@@ -202,11 +218,29 @@ pub(crate) fn without(below: Option<&AreaRecord>, guard: &AreaRecord, above: Opt
     }
 }
 
-/// The same, by the shape of the areas alone: between neighbours that differ, the guard would be a
-/// part of one of them, and one area goes.
-fn most_without(below: Option<&AreaRecord>, guard: &AreaRecord, above: Option<&AreaRecord>) -> u64 {
+/// The numbers of areas that would go without a guard, by the shape of the areas alone. Between
+/// neighbours that differ, the guard would be a part of one of them, and one area goes. At most:
+/// the guard differs from the memory beside it only because it was mapped over a part of that.
+fn by_shape(below: Option<&AreaRecord>, guard: &AreaRecord, above: Option<&AreaRecord>) -> WouldGo {
     let ways = [(below, above), (below, None), (None, above)];
-    ways.into_iter().map(|(below, above)| without(below, guard, above)).max().unwrap_or(0)
+    let least = ways.map(|(below, above)| without(below, guard, above));
+    let others = |area: &AreaRecord| {
+        let others = reasons(&area.apart).filter(|reason| OTHERS.contains(&reason_name(reason)));
+        others.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let most = ways.map(|(below, above)| match around(below, guard, above, |_| true) {
+        // What keeps the guard apart from only one of them keeps them apart too.
+        [Some(_), Some(above)] => {
+            if others(guard) == others(above) {
+                2
+            } else {
+                1
+            }
+        }
+        sides => sides.into_iter().flatten().count() as u64,
+    });
+    let highest = |all: [u64; 3]| all.into_iter().max().unwrap_or(0);
+    WouldGo { least: highest(least), most: highest(most) }
 }
 
 /// Whether two areas are otherwise alike, and have one name.
@@ -222,14 +256,24 @@ pub(crate) fn guarded<'a>(
     guard: &AreaRecord,
     above: Option<&'a AreaRecord>,
 ) -> [Option<&'a AreaRecord>; 2] {
+    // The charge follows the protection.
+    let by_protection = |apart: &str| reasons(apart).all(|reason| ["protection", "accounting"].contains(&reason));
+    around(below, guard, above, by_protection)
+}
+
+/// The same, with what may keep the guard apart from a single neighbour.
+fn around<'a>(
+    below: Option<&'a AreaRecord>,
+    guard: &AreaRecord,
+    above: Option<&'a AreaRecord>,
+    may: impl Fn(&str) -> bool,
+) -> [Option<&'a AreaRecord>; 2] {
     let opens = |a: &&AreaRecord| is_anonymous(a) && a.perms & ACCESS != 0;
     let (below, above) = (below.filter(opens), above.filter(opens));
     if below.zip(above).is_some_and(|(below, above)| is_one(below, above)) {
         return [below, above];
     }
-    // The charge follows the protection.
-    let by_protection = |apart: &str| reasons(apart).all(|reason| ["protection", "accounting"].contains(&reason));
-    let is_end = |near: &&AreaRecord, apart: &str| size(guard) <= size(near) && by_protection(apart);
+    let is_end = |near: &&AreaRecord, apart: &str| size(guard) <= size(near) && may(apart);
     match (below, above) {
         (Some(below), None) => [Some(below).filter(|below| is_end(below, &guard.apart)), None],
         (None, Some(above)) => [None, Some(above).filter(|above| is_end(above, &above.apart))],
@@ -240,7 +284,7 @@ pub(crate) fn guarded<'a>(
 /// The patterns of one area and the one that ends where it starts.
 fn lone(area: &AreaRecord, below: Option<&AreaRecord>, code: &HashSet<files::File>, found: &mut Patterns) {
     if is_anonymous(area) && area.perms & EXEC != 0 && area.name != "[stack]" {
-        found.add(PatternKind::Jit, &[area], 0);
+        found.add(PatternKind::Jit, &[area], WouldGo::NONE);
     }
     let charged = area.apart.is_empty() || reasons(&area.apart).any(|reason| reason == "accounting");
     if area.perms == READ
@@ -248,7 +292,7 @@ fn lone(area: &AreaRecord, below: Option<&AreaRecord>, code: &HashSet<files::Fil
         && code.contains(&(area.dev, area.inode))
         && below.is_some_and(|below| below.perms == READ && continues(below, area))
     {
-        found.add(PatternKind::Relro, &[area], 0);
+        found.add(PatternKind::Relro, &[area], WouldGo::NONE);
     }
 }
 

@@ -76,23 +76,42 @@ fn guards_between_what_differs_take_themselves() {
     assert_eq!(patterns(&(0..10).flat_map(stack).collect::<Vec<_>>()), [(PatternKind::ThreadStacks, 10, 20, 10)]);
 }
 
-/// Without a guard, only areas go that would then be one.
+/// Without a guard, only areas go that would then be one. What keeps the guard apart besides its
+/// protection may have come with it.
 #[test]
 fn guards_between_what_differs_take_less_with_them() {
     let guarded = |below: AreaRecord, guard: &str, above: &str| {
         let areas = [below, apart(anonymous(103, 1, NONE), guard), apart(anonymous(104, 3, RW), above)];
-        patterns(&areas)[0].3
+        let pattern = &Survey::of(&areas, Known::All).patterns[0];
+        let least: u64 = members(&areas).0.iter().map(|member| member.would_go).sum();
+        assert_eq!(pattern.is_upper_bound, least < pattern.would_go);
+        (least, pattern.would_go)
     };
     let plain = || anonymous(100, 3, RW);
-    assert_eq!(guarded(plain(), "protection+accounting", "protection+accounting"), 2);
-    assert_eq!(guarded(plain(), "protection+policy", "protection+policy"), 0, "the guard has a policy");
-    assert_eq!(guarded(plain(), "protection+flags:dontdump", "protection+lock"), 0);
+    assert_eq!(guarded(plain(), "protection+accounting", "protection+accounting"), (2, 2));
+    assert_eq!(guarded(plain(), "protection+policy", "protection+policy"), (0, 2), "the guard has a policy");
+    assert_eq!(guarded(plain(), "protection+flags:dontdump", "protection+lock"), (0, 1));
     // The area above, or the one below, has other flags than the other two.
-    assert_eq!(guarded(plain(), "protection", "protection+flags"), 1);
-    assert_eq!(guarded(plain(), "protection+flags", "protection"), 1);
-    assert_eq!(guarded(AreaRecord { name: "[anon:a]".into(), ..plain() }, "protection+name", "protection+name"), 0);
-    assert_eq!(guarded(anonymous(90, 3, RW), "", "protection"), 1, "it touches only the area above");
-    assert_eq!(guarded(anonymous(90, 3, RW), "", "protection+flags"), 0, "more than the protection keeps it apart");
+    assert_eq!(guarded(plain(), "protection", "protection+flags"), (1, 1));
+    assert_eq!(guarded(plain(), "protection+flags", "protection"), (1, 1));
+    let named = AreaRecord { name: "[anon:a]".into(), ..plain() };
+    assert_eq!(guarded(named, "protection+name", "protection+name"), (0, 1));
+    assert_eq!(guarded(anonymous(90, 3, RW), "", "protection"), (1, 1), "it touches only the area above");
+    let alone = guarded(anonymous(90, 3, RW), "", "protection+flags");
+    assert_eq!(alone, (0, 1), "more than the protection keeps it apart");
+}
+
+/// The guards of a JVM are mappings of their own in stacks whose flags they do not have. Without
+/// them each stack would be one area, or be one with the next.
+#[test]
+fn guards_that_differ_in_flags_count_in_an_upper_bound() {
+    let why = "protection+flags:nohugepage+accounting";
+    let stack = |at| [apart(anonymous(at, 4, NONE), why), apart(anonymous(at + 4, 252, RW), why)];
+    let areas: Vec<_> = (0..10).flat_map(|i| stack(4096 + i * 256)).collect();
+    for known in [Known::All, Known::Flags] {
+        let pattern = &Survey::of(&areas, known).patterns[0];
+        assert_eq!((pattern.would_go, pattern.is_upper_bound), (19, true));
+    }
 }
 
 #[test]
