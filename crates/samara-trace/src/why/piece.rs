@@ -11,7 +11,7 @@ use samara_mm::Advice;
 
 use crate::calls::{Sets, row_of};
 use crate::event::AreaRecord;
-use crate::file::{reason_name, reasons};
+use crate::file::{flag_words, reason_name, reasons};
 use crate::survey::{ACCESS, is_anonymous};
 
 /// The reason of what no call and no file of `/proc` showed.
@@ -175,8 +175,20 @@ impl Piece {
             "offset" | "anonymous-offset" | "backing" | "page-size" => self.moved,
             // The difference that they had when they were written.
             "anonymous-identity" => self.changed(),
+            "flags" => self.flagged_for(reason),
             _ => self.flagged.or(self.asked),
         }))
+    }
+
+    /// The event that last changed one of the flags that this reason names.
+    fn flagged_for(&self, reason: &str) -> Option<Act> {
+        let [mut hugepage, mut other] = [false; 2];
+        flag_words(reason).for_each(|(word, _)| *(if word == "hugepage" { &mut hugepage } else { &mut other }) = true);
+        match (hugepage, other) {
+            (true, false) => self.asked.or(self.flagged),
+            (true, true) => last([self.asked, self.flagged]),
+            (false, _) => self.flagged.or(self.asked),
+        }
     }
 
     /// The events that last changed its advice or name, its lock, and its request for huge pages.

@@ -1,5 +1,6 @@
 //! Verdicts on made-up events, and pieces against a replay.
 
+use super::piece::{Act, Piece};
 use super::*;
 use crate::event::{Event, EventKind, Step, StepKind};
 use crate::file::Replay;
@@ -286,6 +287,23 @@ fn boundaries_have_their_makers() {
     // The rest is one kind, and the most frequent.
     let rest = &why.boundaries[0];
     assert_eq!((rest.boundaries, rest.makers, rest.changers), (9, None, (None, None)));
+}
+
+/// A flag of huge pages was set by the call that asked for them, another flag by the last other
+/// call.
+#[test]
+fn flags_have_the_calls_that_set_them() {
+    let act = |event| Act { site: 0, tid: 7, event, ns: 0 };
+    let advised = |piece: Piece, event, advice| piece.after(act(event), "madvise", &[0, PAGE, advice, 0, 0, 0]);
+    let [nohugepage, dontdump] = [15, 16];
+    let piece = advised(advised(Piece::new(act(1), 0), 2, nohugepage), 3, HUGEPAGE);
+    let set = |piece: &Piece, reason| piece.changed_for(reason).map(|act| act.event);
+    assert_eq!(set(&piece, "flags:hugepage"), Some(3));
+    assert_eq!(set(&piece, "flags:hugepage:nohugepage"), Some(3));
+    let piece = advised(piece, 4, dontdump);
+    assert_eq!(set(&piece, "flags:hugepage"), Some(3));
+    assert_eq!(set(&piece, "flags:dontdump"), Some(4));
+    assert_eq!(set(&piece, "flags:dontdump:hugepage"), Some(4));
 }
 
 #[test]
