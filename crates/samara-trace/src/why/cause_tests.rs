@@ -245,6 +245,11 @@ fn pieces_of_a_file_are_apart_by_their_offsets() {
     is(&views, (VerdictKind::KeptApart, Some(PatternKind::FileViews)), (200, 2, 198));
     let why = views.why();
     assert_eq!((&*why.verdicts[0].file, why.verdicts.len()), ("/memfd:m (deleted)", 1));
+    // Of a removed file, cut by its flags.
+    let mut removed = World::new();
+    removed.map(1000, 1100, 0);
+    (0..100).for_each(|i| removed.map_file((1000 + i, 1001 + i), 3, "/tmp/t (deleted)", i, "flags:dontfork"));
+    is(&removed, (VerdictKind::KeptApart, None), (99, 98, 98));
     // The same page again and again is a leak.
     let mut again = World::new();
     for i in 0..100 {

@@ -94,6 +94,12 @@ fn is_same_file(a: &AreaRecord, b: &AreaRecord) -> bool {
     a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name)
 }
 
+/// Whether this area goes on where the one below it ends, in memory and in their file.
+fn is_continued(areas: &[AreaRecord], i: usize) -> bool {
+    let below = i.checked_sub(1).and_then(|i| areas.get(i));
+    below.zip(areas.get(i)).is_some_and(|(below, area)| below.end == area.start && continues(below, area))
+}
+
 /// Whether memory that was moved is apart by that alone: it keeps its offset, and pages that were
 /// written their identity.
 fn is_moved(apart: &str) -> bool {
@@ -171,6 +177,8 @@ impl<'a> Scene<'a> {
             let (kind, by) = match member.kind {
                 // A guard counts only if areas would go without it.
                 PatternKind::GuardPages if would_go == 0 => continue,
+                // What keeps the parts of a file apart is the cause, also where the file is gone.
+                PatternKind::DeletedFiles if is_continued(areas, i) => continue,
                 PatternKind::GuardPages => (VerdictKind::KeptApart, changer.or(maker)),
                 PatternKind::ThreadStacks | PatternKind::Arenas => (VerdictKind::Concurrent, None),
                 PatternKind::Reservations => (VerdictKind::Reserved, maker),
