@@ -222,7 +222,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
                 nothing
             }
         }
-        Call::Mbind | Call::ProcessMadvise if !readable(m, d) => None,
+        Call::ProcessMadvise if !failed && !changes_areas(a[3] as i32) && memory.lacks(d.call.reads(a)) => nothing,
+        Call::Mbind | Call::ProcessMadvise if !readable(m, d) || !failed && memory.lacks(d.call.reads(a)) => None,
         Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => None,
         // The model has no ioctl.
         Call::UffdRegister | Call::UffdUnregister if failed => nothing,

@@ -105,6 +105,16 @@ impl Memory {
         part.is_some()
     }
 
+    /// Whether a call has read these bytes (first address and length) and none of them was kept.
+    pub(crate) fn lacks(&self, bytes: Option<(u64, u64)>) -> bool {
+        let is_read = bytes.is_some_and(|(_, len)| len > 0);
+        match &self.known {
+            Known::Now => false,
+            Known::Nothing => is_read,
+            Known::Kept(kept) => is_read && kept.bytes.1.is_empty(),
+        }
+    }
+
     /// Whether the call's pidfd stood for the caller's own process. `None`: it must be queried.
     pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
         match &self.known {
