@@ -170,27 +170,31 @@ where
         let want = self.config.want(request, &mut *places)?;
         let (record, writer) = thread.with_writer()?;
         let mut is_misfit = false;
-        let (seen, placement) = (Cell::new(self.look(placement, &want)), RefCell::new(placement));
-        let search = || seen.set(self.look(*placement.borrow_mut(), &want));
+        let placement = RefCell::new(placement);
+        let search = || {
+            let look = self.look(*placement.borrow_mut(), &want);
+            (look, look.place.map_or(Reach::WHOLE, |at| Reach { looked: true, ..reach(at) }))
+        };
+        let seen = Cell::new(search());
         // In a stage, no call takes or frees this place until the stage is over.
         let reach_now = |_: &Self| {
-            if !seen.get().instant.is_some_and(|instant| self.is_still(instant)) {
-                search();
+            if !seen.get().0.instant.is_some_and(|instant| self.is_still(instant)) {
+                seen.set(search());
             }
-            seen.get().place.map_or(Reach::WHOLE, |at| Reach { looked: true, ..reach(at) })
+            seen.get().1
         };
+        let place = || seen.get().0.place;
         for _ in 0..if want.huge.is_none() { STAGES } else { 0 } {
-            let mut call =
-                Answering::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(seen.get().place?))));
+            let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(place()?))));
             let mut confirm = || {
-                let place = seen.get().place;
+                let at = place();
                 // Other leaves may change meanwhile.
                 for _ in 0..STAGES {
-                    if self.is_still_free(seen.get(), &want) {
+                    if self.is_still_free(seen.get().0, &want) {
                         return true;
                     }
-                    search();
-                    if seen.get().place != place {
+                    seen.set(search());
+                    if place() != at {
                         break;
                     }
                 }
@@ -207,7 +211,7 @@ where
                 }
             }
         }
-        let (mut look, placement) = (seen.get(), placement.into_inner());
+        let (mut look, placement) = (seen.get().0, placement.into_inner());
         // Threads that all search meet again in the whole space, so they stand aside there too.
         let mut patience = W::PATIENCE;
         for round in 0..LOCKS {
