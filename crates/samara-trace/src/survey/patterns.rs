@@ -150,7 +150,9 @@ impl Patterns {
 }
 
 pub(super) fn patterns(areas: &[AreaRecord], known: Known) -> Vec<Pattern> {
-    let mut all: Vec<Pattern> = find(areas).0.into_values().collect();
+    let mut found = find(areas);
+    below_data(areas, &mut found);
+    let mut all: Vec<Pattern> = found.0.into_values().collect();
     all.iter_mut().for_each(|pattern| pattern.is_upper_bound |= known != Known::All);
     all.sort_by_key(|p| std::cmp::Reverse((p.areas, p.bytes)));
     all
@@ -167,8 +169,7 @@ pub(crate) fn members(areas: &[AreaRecord]) -> (Vec<Member>, String) {
 
 fn find(areas: &[AreaRecord]) -> Patterns {
     let mut found = Patterns::default();
-    let code = areas.iter().filter(|a| a.inode != 0 && a.perms & EXEC != 0).map(|a| (a.dev, a.inode));
-    let code: HashSet<files::File> = code.collect();
+    let code = code(areas);
     let mut at = 0;
     while let Some(area) = areas.get(at) {
         let above = areas.get(at + 1).filter(|next| next.start == area.end);
@@ -286,14 +287,36 @@ fn lone(area: &AreaRecord, below: Option<&AreaRecord>, code: &HashSet<files::Fil
     if is_anonymous(area) && area.perms & EXEC != 0 && area.name != "[stack]" {
         found.add(PatternKind::Jit, &[area], WouldGo::NONE);
     }
-    let charged = area.apart.is_empty() || reasons(&area.apart).any(|reason| reason == "accounting");
-    if area.perms == READ
-        && charged
-        && code.contains(&(area.dev, area.inode))
-        && below.is_some_and(|below| below.perms == READ && continues(below, area))
-    {
+    if is_relocated(area, code) && below.is_some_and(|below| below.perms == READ && continues(below, area)) {
         found.add(PatternKind::Relro, &[area], WouldGo::NONE);
     }
+}
+
+/// The parts of libraries whose file goes on in writable memory above them. Verdicts find these by
+/// the call that changed their protection.
+fn below_data(areas: &[AreaRecord], found: &mut Patterns) {
+    let seen = found.1.iter().filter(|member| member.kind == PatternKind::Relro).map(|member| member.start);
+    let seen: HashSet<u64> = seen.collect();
+    let code = code(areas);
+    for pair in areas.windows(2) {
+        let (area, above) = (&pair[0], &pair[1]);
+        let is_cut = area.end == above.start && above.perms == READ | WRITE && continues(area, above);
+        if is_cut && is_relocated(area, &code) && !seen.contains(&area.start) {
+            found.add(PatternKind::Relro, &[area], WouldGo::NONE);
+        }
+    }
+}
+
+/// The files of which a part may be executed.
+fn code(areas: &[AreaRecord]) -> HashSet<files::File> {
+    areas.iter().filter(|a| a.inode != 0 && a.perms & EXEC != 0).map(|a| (a.dev, a.inode)).collect()
+}
+
+/// Whether this is a read-only part of a file with code, and charged as memory that was writable
+/// once.
+fn is_relocated(area: &AreaRecord, code: &HashSet<files::File>) -> bool {
+    let charged = area.apart.is_empty() || reasons(&area.apart).any(|reason| reason == "accounting");
+    area.perms == READ && charged && code.contains(&(area.dev, area.inode))
 }
 
 fn is_arena(area: &AreaRecord, rest: &AreaRecord) -> bool {

@@ -182,6 +182,15 @@ fn a_library_has_a_part_that_was_relocated() {
         library(115, 1, RW, 15),
     ];
     assert_eq!(patterns(&areas), [(PatternKind::Relro, 1, 1, 0)]);
+    // Its first page is also the last one of the part below, or other memory is there.
+    for below in [library(111, 3, 1, 11), library(90, 3, 1, 11)] {
+        let relro = apart(library(114, 1, 1, 13), "offset+accounting");
+        let data = apart(library(115, 1, RW, 14), "protection");
+        let areas = [library(102, 9, RX, 2), below, relro, data];
+        assert_eq!(patterns(&areas), [(PatternKind::Relro, 1, 1, 0)]);
+    }
+    let constants = [library(102, 9, RX, 2), apart(library(111, 3, 1, 11), "protection"), library(114, 1, RW, 14)];
+    assert_eq!(patterns(&constants), [], "not charged");
     // Data with a part that has other flags.
     let data = |start, offset| apart(file(start, 2, 1, "/data/index", offset), "flags");
     assert_eq!(patterns(&[data(100, 0), data(102, 2), data(104, 4)]), []);
