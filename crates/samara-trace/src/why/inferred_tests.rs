@@ -104,7 +104,8 @@ fn calls_on_what_was_there_are_not_the_only_cause() {
         let change = StepKind::Changed(samara_mm::FlagChange::default());
         let plan = vec![World::step(change, 1000 + 2 * i, 1001 + 2 * i)];
         let areas = vec![apart(2 * i, "flags:dontdump", 3), apart(2 * i + 1, "flags:dontdump", 3)];
-        world.event(EventKind::Call, Some(MADVISE), 0, [0; 6], plan, (1000 + 2 * i, 1002 + 2 * i), areas);
+        let dontdump = [0, 0, 16, 0, 0, 0];
+        world.event(EventKind::Call, Some(MADVISE), 0, dontdump, plan, (1000 + 2 * i, 1002 + 2 * i), areas);
     }
     assert_eq!(told(&world), [(APART, "flags:dontdump".to_owned(), 100, 99, true)]);
     assert_eq!(changed(&world), (Some((Some(MADVISE), 50)), vec![true; 2]));

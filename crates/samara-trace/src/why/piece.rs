@@ -49,6 +49,19 @@ pub(super) fn last(all: impl IntoIterator<Item = Option<Act>>) -> Option<Act> {
     all.into_iter().flatten().max_by_key(|act| act.event)
 }
 
+/// The flags that an advice sets or clears, as reasons name them. Empty: other than these.
+fn set_by(advice: u64) -> &'static [&'static str] {
+    match u32::try_from(advice).ok().and_then(Advice::from_raw) {
+        Some(Advice::Normal | Advice::Random | Advice::Sequential) => &["random", "sequential"],
+        Some(Advice::DontFork | Advice::DoFork) => &["dontfork"],
+        Some(Advice::Mergeable | Advice::Unmergeable) => &["mergeable"],
+        Some(Advice::NoHugePage) => &["hugepage", "nohugepage"],
+        Some(Advice::DontDump | Advice::DoDump) => &["dontdump"],
+        Some(Advice::WipeOnFork | Advice::KeepOnFork) => &["wipeonfork"],
+        _ => &[],
+    }
+}
+
 /// Where a range of memory comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -60,6 +73,10 @@ pub(super) struct Piece {
     pub(super) protected: Option<Act>,
     /// The event that last changed other attributes: advice, policies, registrations, names.
     pub(super) flagged: Option<Act>,
+    /// What that event sets, as reasons name it. Empty: not known.
+    pub(super) flags_set: &'static [&'static str],
+    /// The last event before it that set something else, and what.
+    pub(super) flagged_before: Option<(Act, &'static [&'static str])>,
     /// The event that last locked or unlocked it.
     pub(super) locked: Option<Act>,
     /// The event that last asked for huge pages.
@@ -99,6 +116,8 @@ impl Piece {
             at,
             protected: None,
             flagged: None,
+            flags_set: &[],
+            flagged_before: None,
             locked: None,
             asked: None,
             moved: None,
@@ -137,12 +156,12 @@ impl Piece {
     pub(super) fn after(self, act: Act, call: &str, args: &[u64; 6]) -> Piece {
         match call {
             "madvise" if args[2] == HUGEPAGE => Piece { asked: Some(act), ..self },
-            "madvise" if args[2] == NOHUGEPAGE => Piece { flagged: Some(act), asked: None, ..self },
+            "madvise" if args[2] == NOHUGEPAGE => Piece { asked: None, ..self.flagged_by(act, set_by(args[2])) },
             "madvise" if matches!(args[2], WIPEONFORK | KEEPONFORK) => {
-                Piece { flagged: Some(act), is_wiped: args[2] == WIPEONFORK, ..self }
+                Piece { is_wiped: args[2] == WIPEONFORK, ..self.flagged_by(act, set_by(args[2])) }
             }
             // Of a userfaultfd.
-            "close" => Piece { flagged: Some(act), ..self },
+            "close" => self.flagged_by(act, &["uffd"]),
             _ => match row_of(call).map_or(Sets::Any, |row| row.sets) {
                 Sets::Protection => {
                     let access = args[2] as u8 & ACCESS;
@@ -151,8 +170,10 @@ impl Piece {
                     Piece { protected: Some(act), access: Some(access), is_reopened, ..self }
                 }
                 Sets::Lock => Piece { locked: Some(act), ..self },
-                Sets::Policy | Sets::Flags => Piece { flagged: Some(act), ..self },
-                Sets::Any => Piece { protected: Some(act), flagged: Some(act), access: None, ..self },
+                Sets::Policy => self.flagged_by(act, &["policy"]),
+                Sets::Flags if call == "madvise" => self.flagged_by(act, set_by(args[2])),
+                Sets::Flags => self.flagged_by(act, &[]),
+                Sets::Any => Piece { protected: Some(act), access: None, ..self.flagged_by(act, &[]) },
             },
         }
     }
@@ -175,20 +196,28 @@ impl Piece {
             "offset" | "anonymous-offset" | "backing" | "page-size" => self.moved,
             // The difference that they had when they were written.
             "anonymous-identity" => self.changed(),
-            "flags" => self.flagged_for(reason),
-            _ => self.flagged.or(self.asked),
+            _ => self.flagged_for(reason),
         }))
     }
 
-    /// The event that last changed one of the flags that this reason names.
+    /// The piece after an event that set these attributes.
+    fn flagged_by(self, act: Act, set: &'static [&'static str]) -> Piece {
+        let before = self.flagged.filter(|_| set != self.flags_set).map(|act| (act, self.flags_set));
+        Piece { flagged: Some(act), flags_set: set, flagged_before: before.or(self.flagged_before), ..self }
+    }
+
+    /// The event that last changed an attribute that this reason names. `None`: none of those that
+    /// are remembered.
     fn flagged_for(&self, reason: &str) -> Option<Act> {
-        let [mut hugepage, mut other] = [false; 2];
-        flag_words(reason).for_each(|(word, _)| *(if word == "hugepage" { &mut hugepage } else { &mut other }) = true);
-        match (hugepage, other) {
-            (true, false) => self.asked.or(self.flagged),
-            (true, true) => last([self.asked, self.flagged]),
-            (false, _) => self.flagged.or(self.asked),
+        // The flags of an older trace have no words.
+        if reason == "flags" || !matches!(reason_name(reason), "flags" | "policy" | "uffd") {
+            return self.flagged.or(self.asked);
         }
+        let is_named = |set: &str| reason_name(reason) == set || flag_words(reason).any(|(word, _)| word == set);
+        let sets = |set: &[&str]| set.is_empty() || set.iter().any(|set| is_named(set));
+        let one = self.flagged.filter(|_| sets(self.flags_set));
+        let before = self.flagged_before.filter(|(_, set)| sets(set)).map(|(act, _)| act);
+        last([one, before, self.asked.filter(|_| is_named("hugepage"))])
     }
 
     /// The events that last changed its advice or name, its lock, and its request for huge pages.

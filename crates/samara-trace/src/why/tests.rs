@@ -304,6 +304,14 @@ fn flags_have_the_calls_that_set_them() {
     assert_eq!(set(&piece, "flags:hugepage"), Some(3));
     assert_eq!(set(&piece, "flags:dontdump"), Some(4));
     assert_eq!(set(&piece, "flags:dontdump:hugepage"), Some(4));
+    // The earlier one of two.
+    let [dontfork, dofork] = [10, 11];
+    let piece = advised(advised(advised(Piece::new(act(1), 0), 2, dontdump), 3, dontfork), 4, dofork);
+    assert_eq!(set(&piece, "flags:dontdump"), Some(2));
+    assert_eq!(set(&piece, "flags:dontfork"), Some(4));
+    assert_eq!(set(&piece, "flags:sequential"), None);
+    assert_eq!(set(&piece, "policy"), None);
+    assert_eq!(set(&piece, "flags"), Some(4));
 }
 
 #[test]
