@@ -54,6 +54,9 @@ pub(crate) struct CallRecord<B, W: Wait> {
     /// The event on which the thread sleeps while it waits for a range lock.
     pub(crate) event: W::Event,
     pub(crate) counts: Counts,
+    /// Whether other calls outdated the thread's last search. Only the thread uses it; Relaxed: it
+    /// is a hint.
+    pub(crate) is_crowded: AtomicBool,
     /// Empty before the first update, and while it is taken out; else one element.
     pub(crate) work: lock_api::Mutex<W::Lock, Vec<Work<B>>>,
 }
@@ -131,6 +134,7 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
             also: ChangeRange::default(),
             event: W::Event::default(),
             counts: Counts::default(),
+            is_crowded: AtomicBool::new(false),
             work: lock_api::Mutex::new(Vec::new()),
         }
     }

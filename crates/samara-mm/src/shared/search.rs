@@ -13,9 +13,10 @@
 //!    was published. If the answer is another place, go back to step 2 with that.
 //!
 //! The fast path comes first: it maps in the leaf that has the place (`leaf`). The lock of the
-//! leaf's parent serves as the range lock. If anything was published since the search, the call
-//! searches again under that lock, and maps at the new answer if that is in the same leaf: so
-//! threads that map at the same place queue for the lock, and do not outdate one another's answers.
+//! leaf's parent serves as the range lock. If other calls have outdated a thread's last search, and
+//! anything was published since this one, the call searches again under that lock, and maps at the
+//! new answer if that is in the same leaf. So threads that map at the same place queue for the
+//! lock, and do not outdate one another's answers.
 //!
 //! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock and
 //!   its place is marked. An update that publishes after that instant is ordered later, even if it
@@ -171,15 +172,24 @@ where
         let (record, writer) = thread.with_writer()?;
         let mut is_misfit = false;
         let placement = RefCell::new(placement);
+        // Beside other calls, the leaf is looked at again when it is locked.
+        let is_crowded = Cell::new(record.is_crowded.load(Ordering::Relaxed));
         let search = || {
             let look = self.look(*placement.borrow_mut(), &want);
-            (look, look.place.map_or(Reach::WHOLE, |at| Reach { looked: true, ..reach(at) }))
+            let reach_at = |at| Reach { looked: is_crowded.get(), ..reach(at) };
+            (look, look.place.map_or(Reach::WHOLE, reach_at))
         };
         let seen = Cell::new(search());
+        let searches = Cell::new(1);
+        let search_again = || {
+            is_crowded.set(true);
+            searches.set(searches.get() + 1);
+            seen.set(search());
+        };
         // In a stage, no call takes or frees this place until the stage is over.
         let reach_now = |_: &Self| {
             if !seen.get().0.instant.is_some_and(|instant| self.is_still(instant)) {
-                seen.set(search());
+                search_again();
             }
             seen.get().1
         };
@@ -193,7 +203,7 @@ where
                     if self.is_still_free(seen.get().0, &want) {
                         return true;
                     }
-                    seen.set(search());
+                    search_again();
                     if place() != at {
                         break;
                     }
@@ -201,7 +211,10 @@ where
                 false
             };
             match self.update_leaf(record, writer, &reach_now, deadline, apply, &mut call, &mut confirm) {
-                Attempt::Done => return call.after(Ok(())),
+                Attempt::Done => {
+                    record.is_crowded.store(searches.get() > 1, Ordering::Relaxed);
+                    return call.after(Ok(()));
+                }
                 Attempt::Failed(errno) => return Err(errno.into()),
                 Attempt::Outdated => {}
                 Attempt::NotHere => break,
