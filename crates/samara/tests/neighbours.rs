@@ -68,3 +68,18 @@ fn neighbours_are_found_at_every_border() {
         }
     }
 }
+
+/// The entry at the lowest key is shown once, whichever end asks for it.
+#[test]
+fn an_entry_at_the_lowest_key_is_shown_once() {
+    let map = RangeMap::<u64, u64>::from_sorted([(Span::new(0, 0), 7)]).unwrap();
+    let shared = SharedRangeMap::from_map(map, Membarrier::new()).unwrap();
+    let reader = shared.reader();
+    let guard = reader.pin();
+    let mut entries = guard.range(Span::FULL);
+    assert_eq!(found(entries.next_back()), Some((Span::new(0, 0), 7)));
+    assert_eq!(entries.next(), None);
+    let mut entries = guard.range(Span::FULL);
+    assert_eq!(found(entries.next()), Some((Span::new(0, 0), 7)));
+    assert_eq!(entries.next_back(), None);
+}

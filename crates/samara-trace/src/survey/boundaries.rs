@@ -25,7 +25,7 @@ pub struct Boundary {
     /// reason, or an upper bound if not all reasons are known ([`Known`]). Then accounting that may
     /// follow from another protection does not count beside it.
     pub alone: u64,
-    /// Address of the first of them, if possible of one with this reason alone.
+    /// Address of the first of them, if possible of one that `alone` counts.
     pub first: u64,
 }
 
@@ -80,5 +80,6 @@ fn accounting_follows(a: &AreaRecord, b: &AreaRecord) -> bool {
     const WRITABLE: u8 = 2;
     (a.perms ^ b.perms) & WRITABLE != 0
         && reasons(&b.apart).count() == 2
+        && reasons(&b.apart).any(|reason| reason == "accounting")
         && reasons(&b.apart).all(|reason| matches!(reason, "protection" | "accounting"))
 }
