@@ -293,7 +293,8 @@ pub(crate) fn parts(survey: &Survey, groups: usize) -> Value {
             "smallest": g.sizes.0, "largest": g.sizes.1, "common_size": g.common.0, "common_areas": g.common.1,
         })).collect::<Vec<_>>(),
         "patterns": survey.patterns.iter().map(|p| json!({
-            "kind": p.kind.name(), "times": p.times, "areas": p.areas, "bytes": p.bytes, "would_go": p.would_go, "is_upper_bound": p.is_upper_bound,
+            "kind": p.kind.name(), "times": p.times, "areas": p.areas, "bytes": p.bytes,
+            "would_go": p.would_go, "is_upper_bound": p.is_upper_bound,
             "start": p.first.0, "end": p.first.1, "folder": Some(&p.folder).filter(|folder| !folder.is_empty()),
             "file": Some(&p.file).filter(|file| !file.is_empty()),
         })).collect::<Vec<_>>(),

@@ -307,7 +307,7 @@ fn below_data(areas: &[AreaRecord], found: &mut Patterns) {
     }
 }
 
-/// The files of which a part may be executed.
+/// The files that have an executable area.
 fn code(areas: &[AreaRecord]) -> HashSet<files::File> {
     areas.iter().filter(|a| a.inode != 0 && a.perms & EXEC != 0).map(|a| (a.dev, a.inode)).collect()
 }
