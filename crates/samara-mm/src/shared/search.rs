@@ -173,17 +173,15 @@ where
         let mut is_misfit = false;
         let placement = RefCell::new(placement);
         // Beside other calls, the leaf is looked at again when it is locked.
-        let is_crowded = Cell::new(record.is_crowded.load(Ordering::Relaxed));
+        let (is_crowded, is_outdated) = (record.is_crowded.load(Ordering::Relaxed), Cell::new(false));
         let search = || {
             let look = self.look(*placement.borrow_mut(), &want);
-            let reach_at = |at| Reach { looked: is_crowded.get(), ..reach(at) };
+            let reach_at = |at| Reach { looked: is_crowded || is_outdated.get(), ..reach(at) };
             (look, look.place.map_or(Reach::WHOLE, reach_at))
         };
         let seen = Cell::new(search());
-        let searches = Cell::new(1);
         let search_again = || {
-            is_crowded.set(true);
-            searches.set(searches.get() + 1);
+            is_outdated.set(true);
             seen.set(search());
         };
         // In a stage, no call takes or frees this place until the stage is over.
@@ -212,7 +210,7 @@ where
             };
             match self.update_leaf(record, writer, &reach_now, deadline, apply, &mut call, &mut confirm) {
                 Attempt::Done => {
-                    record.is_crowded.store(searches.get() > 1, Ordering::Relaxed);
+                    record.is_crowded.store(is_outdated.get(), Ordering::Relaxed);
                     return call.after(Ok(()));
                 }
                 Attempt::Failed(errno) => return Err(errno.into()),
